@@ -1,0 +1,25 @@
+# gx_python_extension(): python/src/*.cc -> python/graphex/_core*.so by nanobind, found through the environment's Python.
+# Only PyInit__core is exported: torch and numba may carry an LLVM of their own in the same process.
+include_guard(GLOBAL)
+
+function(gx_python_extension)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/src/*.cc")
+  if(NOT sources)
+    return()
+  endif()
+  if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+    set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python to build the extension for")
+  endif()
+  find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+  execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    message(FATAL_ERROR "${Python_EXECUTABLE} has no nanobind; run ./dev setup, or pass -DGX_PYTHON=OFF")
+  endif()
+  find_package(nanobind REQUIRED CONFIG PATHS "${nanobind_dir}" NO_DEFAULT_PATH)
+  nanobind_add_module(_core NB_STATIC NOMINSIZE NOSTRIP ${sources})
+  gx_link_all(_core)
+  set(script "${PROJECT_SOURCE_DIR}/cmake/python_exports.map")
+  target_link_options(_core PRIVATE "-Wl,--version-script=${script}")
+  set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/python/graphex" LINK_DEPENDS "${script}")
+endfunction()
