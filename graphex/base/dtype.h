@@ -22,7 +22,8 @@ constexpr bool is_int(DType dtype) { return dtype >= DType::kU8 && dtype <= DTyp
 
 // "bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64".
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[kDTypeCount] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
+  constexpr std::string_view kNames[kDTypeCount] = {"bool", "u8",  "i8",   "i16", "i32",
+                                                    "i64",  "f16", "bf16", "f32", "f64"};
   return kNames[static_cast<int>(dtype)];
 }
 

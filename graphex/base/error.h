@@ -30,14 +30,14 @@ template <class... Parts>
 }  // namespace graphex
 
 // A caller's fault.
-#define GX_CHECK(condition, ...)                                                          \
-  do {                                                                                    \
+#define GX_CHECK(condition, ...)                                                            \
+  do {                                                                                      \
     if (!(condition)) ::graphex::fail(::graphex::ErrorKind::kInvalidArgument, __VA_ARGS__); \
   } while (0)
 // A fault of ours.
-#define GX_ASSERT(condition)                                                                                       \
-  do {                                                                                                             \
-    if (!(condition))                                                                                              \
-      ::graphex::fail(::graphex::ErrorKind::kInternal, "internal error: ", #condition, " at ", __FILE__, ":", __LINE__, \
-                      "; please report it");                                                                       \
+#define GX_ASSERT(condition)                                                                                  \
+  do {                                                                                                        \
+    if (!(condition))                                                                                         \
+      ::graphex::fail(::graphex::ErrorKind::kInternal, "internal error: ", #condition, " at ", __FILE__, ":", \
+                      __LINE__, "; please report it");                                                        \
   } while (0)

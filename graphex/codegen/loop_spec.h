@@ -3,12 +3,12 @@
 // A spec is structure only: sizes, strides other than 0 and 1, and run-time scalars are arguments, so one kernel serves
 // every shape of the same structure and equal specs (by `key`) share machine code.
 //
-// Iteration space: `rank` dimensions, outermost first; the last `reduced` of them are reduced. A value is *full* (one per
-// point of the space) or *row* (one per point of the outer dimensions). A load is row if its strides over all reduced
-// dimensions are kZero; a reduction is row; any other instruction is full if one of its arguments is. Full values that
-// depend on a reduction are computed in a later pass over the reduced dimensions; what they need of earlier passes is
-// computed again. All full stores happen in the last pass, after the loads of the same point: an output may therefore
-// occupy the memory of an operand with the same layout.
+// Iteration space: `rank` dimensions, outermost first; the last `reduced` of them are reduced. A value is *full* (one
+// per point of the space) or *row* (one per point of the outer dimensions). A load is row if its strides over all
+// reduced dimensions are kZero; a reduction is row; any other instruction is full if one of its arguments is. Full
+// values that depend on a reduction are computed in a later pass over the reduced dimensions; what they need of earlier
+// passes is computed again. All full stores happen in the last pass, after the loads of the same point: an output may
+// therefore occupy the memory of an operand with the same layout.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ struct LoopInstr {
   int64_t bits = 0;           // kConstant
 };
 
-// Pointers of the kernel: operands in order. Sizes of the kernel: `rank` extents; then for each operand in order and each
-// of its dimensions in order the strides that are kArgument; then `arguments` run-time scalars.
+// Pointers of the kernel: operands in order. Sizes of the kernel: `rank` extents; then for each operand in order and
+// each of its dimensions in order the strides that are kArgument; then `arguments` run-time scalars.
 struct LoopSpec {
   int rank = 0;
   int reduced = 0;
