@@ -1,0 +1,155 @@
+// Many rows of A, or a B that isn't row-major along k: both operands are packed into panels in the worker's scratch.
+//
+// A tile is one block of rows by one block of columns; consecutive tiles of a worker share packed operands: tiles run
+// through a super block of row blocks for each column block in turn, so B is read from memory and packed once a super
+// block, and the super block's rows are packed once a call. Where K is too long to keep whole panels they are packed
+// per tile and block of K, with wider column blocks to pay for it.
+#pragma once
+
+#include "graphex/kernels/matmul/problem.h"
+#include "graphex/kernels/matmul/tile.h"
+
+namespace graphex::kernels::matmul {
+
+inline constexpr int64_t kBlockM = 96;       // rows of A a tile: a block of K of them stays in L2
+inline constexpr int64_t kBlockN = 32;       // columns a tile
+inline constexpr int64_t kLongBlockN = 128;  // the same where K is long
+inline constexpr int64_t kLongK = 7168;      // from here on panels are packed per block of K
+inline constexpr int64_t kSumsFloats = kBlockM * kLongBlockN;
+inline constexpr int64_t kBFloats = kBlockN * kLongK;
+inline constexpr int64_t kAFloats = GX_SCRATCH_BYTES / int64_t(sizeof(float)) - kSumsFloats - kBFloats;
+inline constexpr int64_t kMaxSuper = 64;  // row blocks of a super block, one bit each
+static_assert(kBlockM * kLongK <= kAFloats && kLongBlockN * kMaxBlockK <= kBFloats && kLongK % kAlignK == 0);
+
+struct Grid {
+  int64_t block_n;
+  int64_t m_blocks, n_blocks, super;  // super: row blocks whose panels fit in scratch together
+
+  GX_INLINE Grid of(const Problem& p) {
+    Grid grid;
+    grid.block_n = p.padded_k > kLongK ? kLongBlockN : kBlockN;
+    grid.m_blocks = ceil_div(p.m, kBlockM);
+    grid.n_blocks = ceil_div(p.n, grid.block_n);
+    const int64_t fit = p.padded_k > kLongK || p.k == 0 ? 1 : kAFloats / (kBlockM * p.padded_k);
+    grid.super = min(grid.m_blocks, min(fit, kMaxSuper));
+    return grid;
+  }
+  inline __attribute__((always_inline)) int64_t tiles() const { return m_blocks * n_blocks; }
+};
+
+GX_INLINE int64_t blocked_tiles(const Problem& p) { return p.batch * Grid::of(p).tiles(); }
+
+template <class T>
+struct Blocked {
+  Problem p;
+  Grid grid;
+  void* const* pointers;
+  const int64_t* sizes;
+  float *sums, *panels_b, *panels_a;
+  int64_t panel_k;  // floats a row of a panel
+  bool whole;       // panels hold all of K
+  // What the panels hold where they do: row blocks of a super block (from super_first on), a column block.
+  int64_t batch = -1, super_first = -1, column_block = -1;
+  uint64_t packed_rows = 0;
+
+  void pack_a(float* to, int64_t first, int64_t last, int64_t start, int64_t length) const {
+    const T* a = static_cast<const T*>(pointers[1]) + batch * p.a_batch + start * p.a_k;
+    const int64_t count = ceil_div(last - first, kTileRows);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = split(last - first, count, i), rows = split(last - first, count, i + 1) - row;
+      pack_panel<T>(to + row * panel_k, rows, rows, a + (first + row) * p.a_row, p.a_row, p.a_k, length,
+                    GX_A_LAYOUT == 0);
+    }
+  }
+
+  void pack_b(int64_t first, int64_t last, int64_t start, int64_t length) const {
+    const T* b = static_cast<const T*>(pointers[2]) + batch * p.b_batch + start * p.b_k;
+    float* to = panels_b;
+    for (int64_t n = first; n < last; n += 4, to += 4 * panel_k) {
+      const T* from = b + n * p.b_column;
+      const int64_t valid = min(4, last - n);
+      if (GX_B_LAYOUT == 1 && valid == 4) {
+        pack_columns(to, from, p.b_k, length);
+      } else {
+        pack_panel<T>(to, 4, valid, from, p.b_column, p.b_k, length, GX_B_LAYOUT == 0);
+      }
+    }
+  }
+
+  // sums[rows][block_n] = or += A panels x B panels over the `vectors` from `at` on. Two quads of B at a time stay in
+  // L1.
+  void multiply(const float* a, int64_t at, int64_t rows, int64_t quads, int64_t vectors, bool first) const {
+    const int64_t count = ceil_div(rows, kTileRows);
+    for (int64_t pair = 0; pair < quads; pair += 2)
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = split(rows, count, i), panel = split(rows, count, i + 1) - row;
+        for (int64_t quad = pair; quad < min(quads, pair + 2); ++quad)
+          with_rows<kTileRows>(panel, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
+            Quad part[R];
+            tile_packed<R>(a + row * panel_k + at * R, panels_b + (quad * panel_k + at) * 4, vectors, part);
+            for (int r = 0; r < R; ++r) {
+              float* to = sums + (row + r) * grid.block_n + quad * 4;
+              store(to, first ? part[r] : load<Quad>(to) + part[r]);
+            }
+          });
+      }
+  }
+
+  // Packs what a tile needs and the panels don't hold yet, where panels hold all of K.
+  void pack_missing(int64_t m_block, int64_t n_block, float* a, int64_t row, int64_t row_end) {
+    if (column_block != n_block) {
+      column_block = n_block;
+      pack_b(n_block * grid.block_n, min(p.n, (n_block + 1) * grid.block_n), 0, p.k);
+    }
+    const uint64_t bit = uint64_t(1) << (m_block - super_first);
+    if (packed_rows & bit) return;
+    packed_rows |= bit;
+    pack_a(a, row, row_end, 0, p.k);
+  }
+
+  void run_tile(int64_t m_block, int64_t n_block) {
+    const int64_t row = split(p.m, grid.m_blocks, m_block), row_end = split(p.m, grid.m_blocks, m_block + 1);
+    const int64_t column = n_block * grid.block_n, columns = min(p.n - column, grid.block_n);
+    float* a = panels_a + (whole ? row - split(p.m, grid.m_blocks, super_first) : 0) * panel_k;
+    if (whole) pack_missing(m_block, n_block, a, row, row_end);
+    for (int64_t start = 0; start < p.k; start += p.block_k) {
+      const int64_t length = min(p.block_k, p.k - start);
+      if (!whole) {
+        pack_a(a, row, row_end, start, length);
+        pack_b(column, column + columns, start, length);
+      }
+      multiply(a, whole ? start : 0, row_end - row, ceil_div(columns, 4), vectors_of<T>(length), start == 0);
+    }
+    const Output<T> out = Output<T>::of(p, pointers, sizes, batch);
+    for (int64_t m = row; m < row_end; ++m)
+      out.template finish_row<kLanes>(sums + (m - row) * grid.block_n, columns, m, column);
+  }
+
+  void run(int64_t tile) {
+    const int64_t at_batch = tile / grid.tiles(), in_batch = tile % grid.tiles();
+    const int64_t per_super = grid.super * grid.n_blocks;
+    const int64_t first = in_batch / per_super * grid.super, count = min(grid.super, grid.m_blocks - first);
+    if (at_batch != batch || first != super_first) {
+      if (at_batch != batch) column_block = -1;
+      batch = at_batch;
+      super_first = first;
+      packed_rows = 0;
+    }
+    const int64_t in_super = in_batch % per_super;
+    run_tile(first + in_super % count, in_super / count);
+  }
+};
+
+template <class T>
+GX_INLINE void run_blocked(const Problem& p, void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end,
+                           float* scratch) {
+  Blocked<T> blocked = {
+      p, Grid::of(p), pointers, sizes, scratch, scratch + kSumsFloats, scratch + kSumsFloats + kBFloats, 0, false};
+  blocked.whole = p.padded_k <= kLongK;
+  blocked.panel_k = blocked.whole ? p.padded_k : p.block_k;
+  if (p.k == 0)
+    for (int64_t i = 0; i < kSumsFloats; ++i) scratch[i] = 0.0f;
+  for (int64_t tile = begin; tile < end; ++tile) blocked.run(tile);
+}
+
+}  // namespace graphex::kernels::matmul

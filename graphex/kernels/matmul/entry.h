@@ -1,0 +1,32 @@
+// The two entries of one element type; a .cc of the family is one use of GX_MATMUL_ENTRY.
+#pragma once
+
+#include "graphex/kernels/matmul/blocked.h"
+#include "graphex/kernels/matmul/direct.h"
+
+namespace graphex::kernels::matmul {
+
+GX_INLINE int64_t tiles(const int64_t* sizes) {
+  const Problem p = Problem::from(sizes);
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
+  return is_direct(p) ? direct_tiles(p) : blocked_tiles(p);
+}
+
+template <class T>
+GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
+  const Problem p = Problem::from(sizes);
+  float* scratch = static_cast<float*>(worker->scratch);
+  if (is_direct(p)) {
+    run_direct<T>(p, pointers, sizes, begin, end, scratch);
+  } else {
+    run_blocked<T>(p, pointers, sizes, begin, end, scratch);
+  }
+}
+
+}  // namespace graphex::kernels::matmul
+
+#define GX_MATMUL_ENTRY(name, type)                                                                                 \
+  extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::matmul::tiles(sizes); }          \
+  extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) { \
+    graphex::kernels::matmul::run<type>(pointers, sizes, begin, end, worker);                                       \
+  }
