@@ -57,7 +57,16 @@ function(gx_room name)
     target_include_directories(gx_${name} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
     target_link_libraries(gx_${name} PRIVATE ${llvm_libraries})
   endif()
-  set(GX_ROOMS "${GX_ROOMS};gx_${name}" CACHE INTERNAL "")
+  set(GX_ROOMS ${GX_ROOMS} gx_${name} CACHE INTERNAL "")
+endfunction()
+
+# graphex::graphex: every room at once, for users who don't want to choose.
+function(gx_everything)
+  add_library(gx_graphex INTERFACE)
+  add_library(graphex::graphex ALIAS gx_graphex)
+  set_target_properties(gx_graphex PROPERTIES EXPORT_NAME graphex)
+  target_link_libraries(gx_graphex INTERFACE ${GX_ROOMS})
+  set(GX_ROOMS ${GX_ROOMS} gx_graphex CACHE INTERNAL "")
 endfunction()
 
 # The link line of a program that may use everything.
