@@ -6,8 +6,7 @@
 // per tile and block of K, with wider column blocks to pay for it.
 #pragma once
 
-#include "graphex/kernels/matmul/problem.h"
-#include "graphex/kernels/matmul/tile.h"
+#include "graphex/kernels/matmul/panels.h"
 
 namespace graphex::kernels::matmul {
 
@@ -52,59 +51,42 @@ struct Blocked {
   int64_t batch = -1, super_first = -1, column_block = -1;
   uint64_t packed_rows = 0;
 
-  void pack_a(float* to, int64_t first, int64_t last, int64_t start, int64_t length) const {
-    const T* a = static_cast<const T*>(pointers[1]) + batch * p.a_batch + start * p.a_k;
-    const int64_t count = ceil_div(last - first, kTileRows);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = split(last - first, count, i), rows = split(last - first, count, i + 1) - row;
-      pack_panel<T>(to + row * panel_k, rows, rows, a + (first + row) * p.a_row, p.a_row, p.a_k, length,
-                    GX_A_LAYOUT == 0);
-    }
+  const T* a_at(int64_t row, int64_t k) const {
+    return static_cast<const T*>(pointers[1]) + batch * p.a_batch + row * p.a_row + k * p.a_k;
   }
-
-  void pack_b(int64_t first, int64_t last, int64_t start, int64_t length) const {
-    const T* b = static_cast<const T*>(pointers[2]) + batch * p.b_batch + start * p.b_k;
-    float* to = panels_b;
-    for (int64_t n = first; n < last; n += 4, to += 4 * panel_k) {
-      const T* from = b + n * p.b_column;
-      const int64_t valid = min(4, last - n);
-      if (GX_B_LAYOUT == 1 && valid == 4) {
-        pack_columns(to, from, p.b_k, length);
-      } else {
-        pack_panel<T>(to, 4, valid, from, p.b_column, p.b_k, length, GX_B_LAYOUT == 0);
-      }
-    }
+  const T* b_at(int64_t k, int64_t column) const {
+    return static_cast<const T*>(pointers[2]) + batch * p.b_batch + column * p.b_column + k * p.b_k;
   }
 
   // sums[rows][block_n] = or += A panels x B panels over the `vectors` from `at` on. Two quads of B at a time stay in
   // L1.
   void multiply(const float* a, int64_t at, int64_t rows, int64_t quads, int64_t vectors, bool first) const {
-    const int64_t count = ceil_div(rows, kTileRows);
     for (int64_t pair = 0; pair < quads; pair += 2)
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = split(rows, count, i), panel = split(rows, count, i + 1) - row;
+      each_panel(rows, [&](int64_t row, int64_t panel) __attribute__((always_inline)) {
         for (int64_t quad = pair; quad < min(quads, pair + 2); ++quad)
           with_rows<kTileRows>(panel, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
             Quad part[R];
             tile_packed<R>(a + row * panel_k + at * R, panels_b + (quad * panel_k + at) * 4, vectors, part);
+#pragma unroll
             for (int r = 0; r < R; ++r) {
               float* to = sums + (row + r) * grid.block_n + quad * 4;
               store(to, first ? part[r] : load<Quad>(to) + part[r]);
             }
           });
-      }
+      });
   }
 
   // Packs what a tile needs and the panels don't hold yet, where panels hold all of K.
   void pack_missing(int64_t m_block, int64_t n_block, float* a, int64_t row, int64_t row_end) {
     if (column_block != n_block) {
       column_block = n_block;
-      pack_b(n_block * grid.block_n, min(p.n, (n_block + 1) * grid.block_n), 0, p.k);
+      const int64_t column = n_block * grid.block_n;
+      pack_b<T>(p, b_at(0, column), panels_b, min(grid.block_n, p.n - column), p.k, panel_k);
     }
     const uint64_t bit = uint64_t(1) << (m_block - super_first);
     if (packed_rows & bit) return;
     packed_rows |= bit;
-    pack_a(a, row, row_end, 0, p.k);
+    pack_a<T>(p, a_at(row, 0), a, row_end - row, p.k, panel_k);
   }
 
   void run_tile(int64_t m_block, int64_t n_block) {
@@ -115,8 +97,8 @@ struct Blocked {
     for (int64_t start = 0; start < p.k; start += p.block_k) {
       const int64_t length = min(p.block_k, p.k - start);
       if (!whole) {
-        pack_a(a, row, row_end, start, length);
-        pack_b(column, column + columns, start, length);
+        pack_a<T>(p, a_at(row, start), a, row_end - row, length, panel_k);
+        pack_b<T>(p, b_at(start, column), panels_b, columns, length, panel_k);
       }
       multiply(a, whole ? start : 0, row_end - row, ceil_div(columns, 4), vectors_of<T>(length), start == 0);
     }

@@ -16,9 +16,9 @@ template <class T>
 GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
   const Problem p = Problem::from(sizes);
   float* scratch = static_cast<float*>(worker->scratch);
-  if (is_direct(p)) {
+  if (GX_B_LAYOUT == 0 && is_direct(p)) {
     run_direct<T>(p, pointers, sizes, begin, end, scratch);
-  } else {
+  } else if (GX_B_LAYOUT != 0 || GX_M < 0 || GX_M > kDirectRows) {
     run_blocked<T>(p, pointers, sizes, begin, end, scratch);
   }
 }

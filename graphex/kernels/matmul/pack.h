@@ -42,11 +42,12 @@ GX_INLINE void widen_tail(const T* from, int64_t count, Vec out[Group<T>::parts]
 
 // One row, contiguous along k, into row `row` of a panel of `rows`.
 template <class T>
-GX_INLINE void pack_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t k) {
+GX_NOINLINE void pack_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t k) {
   constexpr int kParts = Group<T>::parts;
   constexpr int kElements = Group<T>::elements;
   float* to = panel + row * kLanes;
   Vec values[kParts];
+#pragma clang loop unroll(disable)
   for (; k > 0; k -= kElements, from += kElements) {
     if (k >= kElements) {
       Group<T>::widen(from, values);
@@ -59,10 +60,12 @@ GX_INLINE void pack_row(float* panel, int64_t rows, int64_t row, const T* from, 
 
 // The same for any stride along k.
 template <class T>
-GX_INLINE void gather_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t stride, int64_t k) {
+GX_NOINLINE void gather_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t stride, int64_t k) {
   float* to = panel + row * kLanes;
   for (int64_t start = 0; start < k; start += Group<T>::elements)
+#pragma clang loop unroll(disable)
     for (int part = 0; part < Group<T>::parts; ++part, to += rows * kLanes)
+#pragma clang loop vectorize(disable) unroll(disable)
       for (int lane = 0; lane < kLanes; ++lane) {
         const int64_t at = start + Group<T>::index(part, lane);
         to[lane] = at < k ? load_float(from + at * stride) : 0.0f;
@@ -70,26 +73,13 @@ GX_INLINE void gather_row(float* panel, int64_t rows, int64_t row, const T* from
 }
 
 GX_INLINE void zero_row(float* panel, int64_t rows, int64_t row, int64_t vectors) {
+#pragma clang loop unroll(disable)
   for (int64_t i = 0; i < vectors; ++i) store(panel + (i * rows + row) * kLanes, Vec(0.0f));
 }
 
 template <class T>
 GX_INLINE int64_t vectors_of(int64_t k) {
   return (k + Group<T>::elements - 1) / Group<T>::elements * Group<T>::parts;
-}
-
-// `valid` rows into a panel of `rows`; contiguous: stride_k is 1.
-template <class T>
-GX_INLINE void pack_panel(float* panel, int64_t rows, int64_t valid, const T* from, int64_t stride_row,
-                          int64_t stride_k, int64_t k, bool contiguous) {
-  for (int64_t row = 0; row < valid; ++row) {
-    if (contiguous) {
-      pack_row(panel, rows, row, from + row * stride_row, k);
-    } else {
-      gather_row(panel, rows, row, from + row * stride_row, stride_k, k);
-    }
-  }
-  for (int64_t row = valid; row < rows; ++row) zero_row(panel, rows, row, vectors_of<T>(k));
 }
 
 // Four vectors of four lanes, rows and columns exchanged.
@@ -104,7 +94,7 @@ GX_INLINE void transpose(Quad& a, Quad& b, Quad& c, Quad& d) {
 
 // A panel of four rows whose elements lie side by side (B as [K, N]): from + k * stride_k holds the four.
 template <class T>
-GX_INLINE void pack_columns(float* panel, const T* from, int64_t stride_k, int64_t k) {
+GX_NOINLINE void pack_columns(float* panel, const T* from, int64_t stride_k, int64_t k) {
   constexpr int kElements = Group<T>::elements;
   int64_t start = 0;
   for (; start + kElements <= k; start += kElements, from += kElements * stride_k)

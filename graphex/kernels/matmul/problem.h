@@ -76,6 +76,7 @@ struct Output {
   GX_INLINE Floats<W> load_addend(const T* from, int64_t stride) {
     if (W == 1 || stride == 1) return load_floats<W>(from);
     Floats<W> value;
+#pragma unroll
     for (int i = 0; i < W; ++i) value[i] = load_float(from + i * stride);
     return value;
   }
@@ -95,25 +96,11 @@ struct Output {
   inline __attribute__((always_inline)) void finish_row(const float* sums, int64_t count, int64_t row,
                                                         int64_t column) const {
     int64_t i = 0;
+#pragma clang loop unroll(disable)
     for (; i + W <= count; i += W) finish<W>(load<Floats<W>>(sums + i), row, column + i);
+#pragma clang loop vectorize(disable) unroll(disable)
     for (; i < count; ++i) finish<1>(load<Floats<1>>(sums + i), row, column + i);
   }
 };
-
-// `count` things in `parts` ranges of sizes that differ by at most one: where range `index` starts.
-GX_INLINE int64_t split(int64_t count, int64_t parts, int64_t index) { return count * index / parts; }
-
-// f(integral constant R) for R = rows in 1 .. Max.
-template <int R>
-struct Rows {
-  static constexpr int value = R;
-};
-template <int Max, class F>
-GX_INLINE void with_rows(int64_t rows, F f) {
-  if constexpr (Max > 1) {
-    if (rows != Max) return with_rows<Max - 1>(rows, f);
-  }
-  f(Rows<Max>{});
-}
 
 }  // namespace graphex::kernels::matmul
