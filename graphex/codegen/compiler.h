@@ -81,6 +81,14 @@ class KernelCompiler {
   std::unique_ptr<Impl> impl_;
 };
 
+// An entry of the embedded kernels, with the knobs of its module.
+struct KernelEntry {
+  std::string module;
+  std::string entry;
+  std::vector<std::string> knobs;
+};
+std::vector<KernelEntry> kernel_entries(Isa isa);
+
 // The ELF object that compile() would link on a host of exactly this level; any host can make it.
 std::string compile_to_object(const KernelRequest& request, Isa isa);
 // Names that an object needs from outside and that compile() would not find: empty for a sound kernel.

@@ -24,6 +24,7 @@ T checked(llvm::Expected<T> value, const char* what) {
   return std::move(*value);
 }
 
+// Tasks run on the calling thread: a JIT with threads of its own would not survive fork().
 std::unique_ptr<orc::ExecutorProcessControl> this_process() {
   return checked(orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>()),
                  "the JIT can't start");

@@ -14,7 +14,7 @@
 namespace graphex::codegen {
 namespace {
 
-std::string quoted_list(std::vector<std::string> names) {
+std::string listed(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text;
@@ -29,7 +29,7 @@ const kernels::Blob& find_blob(std::string_view name, Isa isa) {
     known.emplace_back(blob.name);
   }
   fail(ErrorKind::kInvalidArgument, "no kernel module '", name, "' at level ", name_of(isa),
-       "; there are: ", quoted_list(std::move(known)));
+       "; there are: ", listed(std::move(known)));
 }
 
 // Function bodies stay unread until something links them.
@@ -65,28 +65,36 @@ bool is_companion_type(const llvm::FunctionType& type) {
   return type.getReturnType()->isIntegerTy(64) && type.getNumParams() == 1 && type.getParamType(0)->isPointerTy();
 }
 
+std::vector<std::string> entries_of(const llvm::Module& blob) {
+  std::vector<std::string> entries;
+  for (const llvm::Function& function : blob) {
+    if (function.hasExternalLinkage() && !function.isDeclaration() && is_kernel_type(*function.getFunctionType())) {
+      entries.push_back(function.getName().str());
+    }
+  }
+  return entries;
+}
+
+std::vector<std::string> knobs_of(const llvm::Module& blob) {
+  std::vector<std::string> knobs;
+  for (const llvm::GlobalVariable& global : blob.globals())
+    if (global.isDeclaration()) knobs.push_back(global.getName().str());
+  return knobs;
+}
+
 const llvm::Function& find_entry(const llvm::Module& blob, const HandKernel& request) {
   const llvm::Function* entry = blob.getFunction(request.entry);
   if (entry && !entry->isDeclaration() && is_kernel_type(*entry->getFunctionType())) return *entry;
-  std::vector<std::string> known;
-  for (const llvm::Function& function : blob) {
-    if (!function.isDeclaration() && !function.hasLocalLinkage() && is_kernel_type(*function.getFunctionType())) {
-      known.push_back(function.getName().str());
-    }
-  }
   fail(ErrorKind::kInvalidArgument, "kernel module '", request.module, "' has no kernel '", request.entry,
-       "'; it has: ", quoted_list(std::move(known)));
+       "'; it has: ", listed(entries_of(blob)));
 }
 
 void check_knob_names(const llvm::Module& blob, const HandKernel& request) {
   for (const auto& [name, value] : request.knobs) {
     const llvm::GlobalVariable* knob = blob.getGlobalVariable(name);
     if (knob && knob->isDeclaration()) continue;
-    std::vector<std::string> known;
-    for (const llvm::GlobalVariable& global : blob.globals())
-      if (global.isDeclaration()) known.push_back(global.getName().str());
     fail(ErrorKind::kInvalidArgument, "kernel module '", request.module, "' has no knob '", name,
-         "'; it has: ", quoted_list(std::move(known)));
+         "'; it has: ", listed(knobs_of(blob)));
   }
 }
 
@@ -167,6 +175,19 @@ void check_no_start_code(const llvm::Module& module) {
 
 void link_blob(llvm::Module& module, std::string_view name, Isa isa) {
   link_needed(module, open_blob(name, isa, module.getContext()));
+}
+
+std::vector<KernelEntry> kernel_entries(Isa isa) {
+  std::vector<KernelEntry> list;
+  for (const kernels::Blob& blob : kernels::blobs()) {
+    if (blob.level != name_of(isa)) continue;
+    const auto context = make_context();
+    const auto module = open_blob(blob.name, isa, *context);
+    for (const std::string& entry : entries_of(*module)) {
+      list.push_back({std::string(blob.name), entry, knobs_of(*module)});
+    }
+  }
+  return list;
 }
 
 std::string entry_name(const KernelRequest& request) {

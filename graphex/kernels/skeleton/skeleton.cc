@@ -3,6 +3,7 @@
 // Contract   pointers: x, y    sizes: n, alpha's float bits
 // Tiles      kTile floats each; the last one is shorter. Any split over workers gives the same bits.
 // Knobs      kKeep: 1 adds to y, 0 overwrites it. A knob is a constant when the kernel is compiled: test it freely.
+// Workspace  none; a kernel that needs some defines NAME_workspace as NAME_tiles is defined.
 // The level's macro (GX_LEVEL_GENERIC, _AVX2, _AVX512) is defined; intrinsics of that level may be used under it.
 #include "graphex/base/kernel_abi.h"
 
@@ -26,6 +27,4 @@ void gx_skeleton(void* const* pointers, const int64_t* sizes, int64_t begin, int
 }
 
 int64_t gx_skeleton_tiles(const int64_t* sizes) { return (sizes[0] + kTile - 1) / kTile; }
-
-int64_t gx_skeleton_workspace(const int64_t*) { return 0; }
 }

@@ -1,0 +1,29 @@
+"""graphex: runs the inference step of a PyTorch model as one captured, compiled and replayed graph on a CPU.
+
+torch.compile(model, backend="graphex", options={...})
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain"]
+
+_HOMES = {"compile_fx": "backend", "explain": "report", "UnsupportedError": "lower.errors", "OptionError": "options"}
+
+if TYPE_CHECKING:
+    from .backend import compile_fx
+    from .lower.errors import UnsupportedError
+    from .options import OptionError
+    from .report import explain
+
+
+def __getattr__(name: str) -> Any:
+    """Loads torch and the rest only when something is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphex' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"graphex.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,192 @@
+"""The backend of torch.compile: AOTAutograd, lowering, native compilation, and eager PyTorch where those can't serve.
+
+torch.compile(model, backend="graphex", options={...})       found by the entry point, no import needed
+graphex.compile_fx(gm, example_inputs, options)              for a backend of one's own
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from .decompositions import decompositions
+from .lower.errors import Unsupported, UnsupportedError
+from .lower.lowering import Lowered, lower_graph
+from .options import core_options, resolve
+from .report import GraphReport, record
+
+log = logging.getLogger("graphex")
+Compiled = Callable[..., Any]
+
+
+def graphex(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    **unknown: Any,
+) -> Compiled:
+    """What torch.compile calls with each graph that Dynamo captured."""
+    if unknown:
+        raise TypeError(f"graphex takes options=... and mode=..., not {', '.join(sorted(unknown))}")
+    return _through_aot(gm, example_inputs, resolve(options, mode))
+
+
+def compile_fx(
+    gm: fx.GraphModule, example_inputs: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
+) -> Compiled:
+    """Compiles a graph of Dynamo's, or a functional ATen graph as AOTAutograd hands to a compiler of inference.
+
+    The result for an ATen graph is boxed: it takes one list of arguments, which it clears.
+    """
+    values = resolve(options)
+    if example_inputs is None:
+        example_inputs = [_example(node) for node in gm.graph.find_nodes(op="placeholder")]
+    if not _is_aten(gm):
+        return _through_aot(gm, example_inputs, values)
+    return _compile_aten(gm, example_inputs, values, "inference")
+
+
+def _example(node: fx.Node) -> Any:
+    for key in ("example_value", "val"):
+        if key in node.meta:
+            return node.meta[key]
+    raise ValueError(f"graphex.compile_fx needs example_inputs: placeholder {node.name} has no example of its own")
+
+
+_SCALAR_MODULES = ("_operator", "math", "torch", "torch.sym")
+
+
+def _is_aten(gm: fx.GraphModule) -> bool:
+    """Whether every node is an ATen overload, or arithmetic on symbolic sizes."""
+    calls = [node for node in gm.graph.nodes if node.op not in ("placeholder", "output", "get_attr")]
+    if not all("val" in node.meta for node in gm.graph.find_nodes(op="placeholder")):
+        return False
+    for node in calls:
+        if node.op != "call_function":
+            return False
+        if (
+            isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator)
+            or node.target is operator.getitem
+        ):
+            continue
+        if not isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
+            return False
+    return True
+
+
+def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> Compiled:
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiler = aot_autograd(
+        fw_compiler=functools.partial(_compile_aten, values=values, kind="forward"),
+        inference_compiler=functools.partial(_compile_aten, values=values, kind="inference"),
+        bw_compiler=_eager_backward,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    return compiler(gm, example_inputs)
+
+
+def _eager_backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+    """Gradients are eager's: the backward graph runs as it is."""
+    nodes = len(gm.graph.nodes)
+    record(GraphReport("backward", nodes, eager="the backward of a training step"))
+    return _boxed_eager(gm)
+
+
+def _boxed_eager(gm: fx.GraphModule) -> Compiled:
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(gm.forward)
+
+
+def _compile_aten(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], kind: str) -> Compiled:
+    """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to."""
+    start = time.perf_counter()
+    report = GraphReport(kind, len(gm.graph.nodes))
+    compiled = _native_or_eager(gm, example_inputs, values, report)
+    report.seconds = time.perf_counter() - start
+    record(report)
+    return compiled
+
+
+def _native_or_eager(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport
+) -> Compiled:
+    _user_passes(gm, example_inputs, values)
+    if values["force_eager"]:
+        return _by_eager(gm, report, "force_eager is set")
+    try:
+        lowered = lower_graph(gm, fallback=values["fallback"])
+    except Unsupported as why:
+        if values["fallback"] == "error":
+            raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
+        return _by_eager(gm, report, str(why))
+    report.native, report.islands, report.text = lowered.native, lowered.islands, lowered.text
+    return _program(lowered, gm, values, report)
+
+
+def _program(lowered: Lowered, gm: fx.GraphModule, values: dict[str, Any], report: GraphReport) -> Compiled:
+    signature = {**lowered.signature, "eager": _boxed_eager(gm)}
+    try:
+        program = build_program(lowered.text, signature, lowered.callables, core_options(values))
+    except NotImplementedError as why:
+        if values["fallback"] == "error":
+            raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
+        report.native, report.islands = 0, []
+        return _by_eager(gm, report, str(why))
+    report.program = program
+    return _boxed(program, report)
+
+
+def build_program(text: str, signature: dict[str, Any], islands: list[Compiled], options: dict[str, Any]) -> Any:
+    """The native module's compile; tests put another engine here."""
+    from . import _core
+
+    return _core.compile(text, signature, islands, options)
+
+
+def _boxed(program: Any, report: GraphReport) -> Compiled:
+    """The program as AOT wants it: one list of arguments. The mark is on the type where that allows attributes."""
+    if getattr(program, "_boxed_call", False):
+        return program
+
+    def run(args: list[Any]) -> Any:
+        return program(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    run.graphex_report = report  # type: ignore[attr-defined]
+    return run
+
+
+def _by_eager(gm: fx.GraphModule, report: GraphReport, reason: str) -> Compiled:
+    report.eager = reason
+    log.warning("a graph of %d nodes runs by eager PyTorch: %s", report.nodes, reason)
+    compiled = _boxed_eager(gm)
+    compiled.graphex_report = report  # type: ignore[attr-defined]
+    return compiled
+
+
+def _user_passes(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> None:
+    passes = [values[name] for name in ("post_grad_custom_pre_pass", "post_grad_custom_post_pass") if values[name]]
+    for user_pass in passes:
+        user_pass(gm, example_inputs, values)
+    if not passes:
+        return
+    gm.graph.lint()
+    gm.recompile()
+    if any("val" not in node.meta for node in gm.graph.nodes if node.op == "call_function"):
+        from torch._guards import detect_fake_mode
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+        inputs = [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+        FakeTensorProp(gm, mode=detect_fake_mode(inputs)).propagate_dont_convert_inputs(*inputs)

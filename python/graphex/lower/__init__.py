@@ -1,0 +1,1 @@
+"""The lowering of AOT's FX graphs to the IR's text; lowering.py is its map."""

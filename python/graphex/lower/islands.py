@@ -1,0 +1,136 @@
+"""Islands: nodes that eager PyTorch runs between native segments, as plain functions of tensors and ints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from .errors import Unsupported
+from .exprs import Size, to_size
+from .types import Spec, Value, spec_of
+
+if TYPE_CHECKING:
+    from .lowering import Lowering
+
+
+class _Arguments:
+    """Sorts a node's arguments into tensors, run-time ints and constants, and writes the call's Python text."""
+
+    def __init__(self, env: dict[fx.Node, Any]) -> None:
+        self.env = env
+        self.tensors: list[Value] = []
+        self.ints: list[Size] = []
+        self.constants: dict[str, Any] = {}
+
+    def text(self, arg: Any) -> str:
+        if isinstance(arg, fx.Node):
+            return self._node(self.env[arg])
+        if isinstance(arg, list | tuple):
+            return "[" + ", ".join(map(self.text, arg)) + "]"
+        if isinstance(arg, dict):
+            return "{" + ", ".join(f"{k!r}: {self.text(v)}" for k, v in arg.items()) + "}"
+        return self._constant(arg)
+
+    def _node(self, value: Any) -> str:
+        if isinstance(value, Value):
+            self.tensors.append(value)
+            return f"t{len(self.tensors) - 1}"
+        if isinstance(value, int | None) or not hasattr(value, "free_symbols"):
+            return self._constant(value)
+        self.ints.append(to_size(value))
+        return f"i{len(self.ints) - 1}"
+
+    def _constant(self, value: Any) -> str:
+        if value is None or isinstance(value, bool | int):
+            return repr(value)
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+
+def _has_effect(node: fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return True
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+        return True
+    return target.namespace not in ("aten", "prims")
+
+
+def _may_alias(node: fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return True
+    return target.namespace not in ("aten", "prims") or any(r.alias_info for r in target._schema.returns)
+
+
+def _flat(val: Any) -> list[Any]:
+    return list(val) if isinstance(val, list | tuple) else [val]
+
+
+def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[..., tuple[torch.Tensor, ...]]]:
+    """Emits the island's line; returns its value(s) in the shape of the node's result, and the callable."""
+    vals = _flat(node.meta.get("val"))
+    for val in vals:
+        if val is not None and not isinstance(val, torch.Tensor):
+            raise Unsupported(f"{node.target} returns {type(val).__name__}, known only when the graph runs")
+    specs = [spec_of(val) for val in vals if val is not None]
+    args = _Arguments(lo.env)
+    call = [args.text(a) for a in node.args] + [f"{k}={args.text(v)}" for k, v in node.kwargs.items()]
+    strides = [_stride_texts(spec, args.ints) for spec in specs]
+    attrs: dict[str, Any] = {"call": index, "name": str(node.target)}
+    if args.ints:
+        attrs["ints"] = args.ints
+    if _has_effect(node):
+        attrs["effect"] = True
+    run = _compile(node, args, ", ".join(call), [val is not None for val in vals], strides, _may_alias(node))
+    made = iter(lo.emit_many("island", args.tensors, specs, **attrs))
+    results = tuple(next(made) if val is not None else None for val in vals)
+    return (results if isinstance(node.meta.get("val"), list | tuple) else results[0]), run
+
+
+def _stride_texts(spec: Spec, ints: list[Size]) -> str:
+    """Python text of the strides that a result must have; symbolic ones are passed as further ints."""
+    parts = []
+    for stride in spec.strides:
+        if type(stride) is int:
+            parts.append(str(stride))
+        else:
+            ints.append(stride)
+            parts.append(f"i{len(ints) - 1}")
+    return "(" + "".join(p + ", " for p in parts) + ")"
+
+
+def _compile(
+    node: fx.Node, args: _Arguments, call: str, kept: Sequence[bool], strides: Sequence[str], alias: bool
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Builds the function by its Python text, so that a call costs no tree walk."""
+    params = [f"t{i}" for i in range(len(args.tensors))] + [f"i{i}" for i in range(len(args.ints))]
+    several = isinstance(node.meta.get("val"), list | tuple)
+    lines = [f"def island({', '.join(params)}):", " with no_grad():", f"  r = op({call})"]
+    names = [f"r[{i}]" if several else "r" for i, keep in enumerate(kept) if keep]
+    tensors = f"({''.join(f't{i}, ' for i in range(len(args.tensors)))})"
+    fixed = [f"fix({n}, {s}, {tensors if alias else '()'}), " for n, s in zip(names, strides, strict=True)]
+    lines.append(f"  return ({''.join(fixed)})")
+    scope = {"op": node.target, "no_grad": torch.no_grad, "fix": fix_layout, **args.constants}
+    exec("\n".join(lines), scope)
+    return scope["island"]
+
+
+def fix_layout(result: torch.Tensor, strides: tuple[int, ...], operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The result with exactly these strides, sharing memory with no operand: a copy where it isn't so already."""
+    if result.is_conj() or result.is_neg():
+        result = result.resolve_conj().resolve_neg()
+    if result.stride() != strides and result.numel() > 0:
+        fixed = torch.empty_strided(result.shape, strides, dtype=result.dtype)
+        return fixed.copy_(result)
+    if operands and any(_same_storage(result, t) for t in operands):
+        return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
+    return result
+
+
+def _same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()

@@ -1,0 +1,288 @@
+"""Lowering: walks AOT's FX graph and writes the IR's text, the signature, and the islands.
+
+Each node is given to its lowering; a node without one, or whose lowering raises Unsupported, becomes an island. What
+can't even be an island (a dtype that the IR has no name for, a size that it has no words for) raises Unsupported for the
+graph.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from .builder import Builder
+from .errors import Unsupported, UnsupportedError
+from .exprs import Size, symbols_of, text_of, to_size
+from .islands import make_island
+from .registry import LOWERINGS
+from .types import Spec, Value, spec_of, storage_offset
+
+log = logging.getLogger("graphex")
+
+
+@dataclass
+class Island:
+    """One node that eager PyTorch runs: which, why, and where in the model."""
+
+    name: str
+    reason: str
+    source: str
+
+
+@dataclass
+class Lowered:
+    """What a graph was lowered to; see signature.md."""
+
+    text: str
+    signature: dict[str, Any]
+    callables: list[Callable[..., tuple[torch.Tensor, ...]]]
+    islands: list[Island] = field(default_factory=list)
+    native: int = 0
+
+
+class Lowering(Builder):
+    """The state of one walk. Lowerings use the Builder's methods and `out`, `base_of`, `write`."""
+
+    def __init__(self, gm: fx.GraphModule, fallback: str = "eager") -> None:
+        super().__init__()
+        self.gm = gm
+        self.fallback = fallback
+        self.env: dict[fx.Node, Any] = {}
+        self.args: list[list[Any]] = []
+        self.constants: list[list[Any]] = []
+        self.input_lines: list[str] = []
+        self.written: dict[fx.Node, Value] = {}
+        self.placeholders: dict[fx.Node, int] = {}
+        self.callables: list[Callable[..., tuple[torch.Tensor, ...]]] = []
+        self.islands: list[Island] = []
+        self.native = 0
+        self.writes: list[str] = []
+
+    def run(self, name: str) -> Lowered:
+        """Lowers the whole graph."""
+        output: fx.Node | None = None
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node)
+            elif node.op == "output":
+                output = node
+            else:
+                self._node(node)
+        assert output is not None
+        returns, outputs = self._outputs(output)
+        symbols, sources = self._symbols()
+        header = [f"  sym {', '.join(symbols)}"] if symbols else []
+        body = [*self.input_lines, *self.lines, *self.writes]
+        end = f"  return {', '.join('%' + v.name for v in returns)}" if returns else "  return"
+        text = "\n".join([f"graph @{name} {{", *header, *("  " + line for line in body), end, "}", ""])
+        index = {s: i for i, s in enumerate(symbols)}
+        args = [
+            ["sym", index[a[1]]] if a[0] == "sym" and a[1] in index else (["none"] if a[0] == "sym" else a)
+            for a in self.args
+        ]
+        signature = {"args": args, "symbols": sources, "constants": self.constants, "outputs": outputs}
+        return Lowered(text, signature, self.callables, self.islands, self.native)
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def _placeholder(self, node: fx.Node) -> None:
+        val = node.meta.get("val")
+        self.placeholders[node] = len(self.args)
+        if isinstance(val, torch.Tensor):
+            self.env[node] = value = self._input(spec_of(val))
+            self.args.append(["tensor", len(self.input_lines) - 1])
+            assert value is not None
+        elif isinstance(val, torch.SymInt):
+            size = to_size(val)
+            self.env[node] = size
+            self.args.append(["sym", str(size)] if type(size) is not int and size.is_Symbol else ["none"])
+        elif isinstance(val, int | type(None)):
+            self.env[node] = val
+            self.args.append(["none"])
+        else:
+            raise Unsupported(f"an argument of type {type(val).__name__}")
+
+    def _input(self, spec: Spec) -> Value:
+        self.note_symbols(*spec.shape, *spec.strides)
+        name = f"in{len(self.input_lines)}"
+        self.input_lines.append(f"%{name}: {spec.text()} = input")
+        return Value(name, spec, name)
+
+    def _constant(self, node: fx.Node) -> None:
+        tensor = self.gm
+        for part in str(node.target).split("."):
+            tensor = getattr(tensor, part)
+        if not isinstance(tensor, torch.Tensor):
+            self.env[node] = tensor  # a submodule of a higher-order operator
+            return
+        self.env[node] = self._input(spec_of(tensor))
+        self.constants.append([len(self.input_lines) - 1, tensor])
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _node(self, node: fx.Node) -> None:
+        self.where = source_line(node)
+        if node.op == "get_attr":
+            return self._constant(node)
+        if node.op != "call_function":
+            raise Unsupported(f"an FX node of kind {node.op}")
+        val = node.meta.get("val")
+        if isinstance(val, torch.SymInt | int) and not isinstance(val, bool):
+            self.env[node] = to_size(val)
+            return None
+        if getattr(node.target, "__name__", "") == "getitem" and isinstance(self.env[node.args[0]], tuple):
+            self.env[node] = self.env[node.args[0]][node.args[1]]
+            return None
+        mark = len(self.lines)
+        try:
+            self.env[node] = self._native(node)
+            self.native += 1
+        except Unsupported as why:
+            del self.lines[mark:]
+            self._forget_scalars()
+            self._island(node, str(why))
+        return None
+
+    def _native(self, node: fx.Node) -> Any:
+        lowering = LOWERINGS.get(node.target)
+        if lowering is None:
+            target = node.target
+            if not (isinstance(target, torch._ops.OpOverload) and target.is_view):
+                raise Unsupported("no lowering")
+            return view_of(self, node)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: self.env[n])
+        return lowering(self, node, *args, **kwargs)
+
+    def _forget_scalars(self) -> None:
+        """Drops cached constants whose lines were taken back."""
+        alive = {line.split(":", 1)[0] for line in self.lines if "= full(" in line}
+        self._scalars = {k: v for k, v in self._scalars.items() if f"%{v.name}" in alive}
+
+    def _island(self, node: fx.Node, reason: str) -> None:
+        source = source_of(node)
+        name = str(node.target)
+        if self.fallback == "error":
+            raise UnsupportedError(f"graphex can't run {name} natively ({reason}){source and f', called at {source}'}")
+        result, run = make_island(self, node, len(self.callables))
+        self.callables.append(run)
+        self.islands.append(Island(name, reason, source))
+        self.env[node] = result
+
+    def out(self, node: fx.Node, index: int | None = None) -> Spec:
+        """The Spec that eager gives to the node's result (or its index-th result)."""
+        val = node.meta["val"]
+        return spec_of(val if index is None else val[index])
+
+    def dense_out(self, node: fx.Node, index: int | None = None) -> Spec:
+        """Like `out`, refusing layouts with gaps, which only views may have."""
+        spec = self.out(node, index)
+        if not spec.is_dense():
+            raise Unsupported(f"a result with strides {spec.strides} for shape {spec.shape}")
+        return spec
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def write(self, node: fx.Node, target: fx.Node, value: Value) -> None:
+        """Notes that the placeholder `target` is to hold `value` when the graph ends."""
+        self.writes.append(f"write %{self.env[target].name} <- %{value.name}")
+        self.written[node] = value
+
+    def _outputs(self, output: fx.Node) -> tuple[list[Value], list[list[Any]]]:
+        returns: list[Value] = []
+        entries: list[list[Any]] = []
+        for item in output.args[0]:  # type: ignore[union-attr]
+            entries.append(self._output(item, returns))
+        return returns, entries
+
+    def _output(self, item: Any, returns: list[Value]) -> list[Any]:
+        if item is None:
+            return ["none"]
+        if not isinstance(item, fx.Node):
+            return ["const", item]
+        while item in self.written:
+            item = item.args[0]
+        if item in self.placeholders:
+            return ["arg", self.placeholders[item]]
+        value = self.env[item]
+        if isinstance(value, Value):
+            returns.append(value)
+            return ["value", len(returns) - 1]
+        if value is None:
+            return ["none"]
+        size = to_size(value)
+        self.note_symbols(size)
+        return ["int", text_of(size)]
+
+    def _symbols(self) -> tuple[list[str], list[list[Any]]]:
+        """The symbols that the text uses, in order of the arguments they come from, and those sources."""
+        wanted = {str(s) for s in self.symbols_used}
+        found: dict[str, list[Any]] = {}
+        for i, arg in enumerate(self.args):
+            if arg[0] == "sym" and arg[1] in wanted:
+                found.setdefault(arg[1], ["arg", i])
+        for node, i in self.placeholders.items():
+            value = self.env[node]
+            if isinstance(value, Value):
+                _find_symbols(found, wanted, value.spec, i)
+        missing = sorted(wanted - found.keys())
+        if missing:
+            raise Unsupported(f"the size {missing[0]} is known only when the graph runs")
+        for name in found:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise Unsupported(f"the symbol {name}")
+        return list(found), list(found.values())
+
+
+def _find_symbols(found: dict[str, list[Any]], wanted: set[str], spec: Spec, arg: int) -> None:
+    for kind, sizes in (("size", spec.shape), ("stride", spec.strides)):
+        for dim, size in enumerate(sizes):
+            if type(size) is not int and size.is_Symbol and str(size) in wanted:
+                found.setdefault(str(size), [kind, arg, dim])
+
+
+def view_of(lo: Lowering, node: fx.Node) -> Any:
+    """Any view operator: the layout that FakeTensor gave, the offset as the difference of storage offsets."""
+    source = node.args[0]
+    x = lo.env[source]  # type: ignore[index]
+    if not isinstance(x, Value):
+        raise Unsupported("a view of something that isn't a tensor")
+    start = storage_offset(source.meta["val"])  # type: ignore[union-attr]
+    val = node.meta["val"]
+
+    def one(part: torch.Tensor) -> Value:
+        spec = spec_of(part)
+        if spec.dtype != x.dtype:
+            raise Unsupported("a view as another dtype")
+        return lo.view(x, spec.shape, spec.strides, to_size(storage_offset(part) - start))
+
+    return tuple(map(one, val)) if isinstance(val, list | tuple) else one(val)
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def source_of(node: fx.Node) -> str:
+    """ "file:line" of the model's code that made the node; "" when unknown."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+
+def source_line(node: fx.Node) -> str:
+    """source_of with the file's last part only, for the text's `at` attributes."""
+    return source_of(node).rsplit("/", 1)[-1]
+
+
+def lower_graph(gm: fx.GraphModule, name: str = "graph", fallback: str = "eager") -> Lowered:
+    """Lowers AOT's graph. Raises Unsupported when the whole graph has to run by eager PyTorch."""
+    from . import families  # noqa: F401  fills the registry
+
+    return Lowering(gm, fallback).run(name)
+
+
+__all__ = ["Island", "Lowered", "Lowering", "Size", "lower_graph", "symbols_of"]
