@@ -10,7 +10,7 @@
 
 #include "graphex/base/error.h"
 
-// An allocation that is too large is what one test is about.
+// An allocation that is too large is what one test is about; team_test.cc says so to the thread sanitizer.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace graphex::runtime {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -14,9 +15,10 @@
 #include <vector>
 
 #include "graphex/base/error.h"
+#include "graphex/runtime/cpu/openmp.h"
 
-// Threads in the child of a fork are the point of some tests.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+// For this program: threads in the child of a fork and allocations that fail are the point of some tests.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0:allocator_may_return_null=1"; }
 
 namespace graphex::runtime {
 namespace {
@@ -275,6 +277,26 @@ TEST(OwnTeam, MadeAndDroppedWithoutARun) {
 TEST(OwnTeam, RefusesASizeBelowOne) {
   EXPECT_THROW(make_own_team(0), Error);
   EXPECT_THROW(make_own_team(-3), Error);
+}
+
+// Inside somebody else's parallel region OpenMP gives one thread where more are asked for.
+TEST(OpenMpTeam, ComputesEverythingInsideAnOpenMpRegion) {
+  if (!kCanCheckOpenMp || !dlopen("libgomp.so.1", RTLD_NOW)) GTEST_SKIP() << "no OpenMP that can be checked";
+  const auto openmp = find_loaded_openmp();
+  ASSERT_TRUE(openmp);
+  std::atomic<int> right{0};
+  openmp->parallel(
+      [](void* right) {
+        const auto team = make_openmp_team(kWorkers);
+        std::vector<int> items(64, 0);
+        team->run(kWorkers, [&](GxWorker& worker) {
+          for (size_t i = worker.id; i < items.size(); i += worker.count) items[i] = 1;
+          team->barrier().wait(worker);
+        });
+        *static_cast<std::atomic<int>*>(right) += std::count(items.begin(), items.end(), 1) == 64;
+      },
+      &right, 2, 0);
+  EXPECT_EQ(right, 2);
 }
 
 }  // namespace
