@@ -99,8 +99,9 @@ def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict
 def _eager_backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
     """Gradients are eager's: the backward graph runs as it is."""
     nodes = len(gm.graph.nodes)
-    record(GraphReport("backward", nodes, eager="the backward of a training step"))
-    return _boxed_eager(gm)
+    compiled = _boxed_eager(gm)
+    record(GraphReport("backward", nodes, eager="the backward of a training step"), compiled)
+    return compiled
 
 
 def _boxed_eager(gm: fx.GraphModule) -> Compiled:
@@ -115,7 +116,7 @@ def _compile_aten(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dic
     report = GraphReport(kind, len(gm.graph.nodes))
     compiled = _native_or_eager(gm, example_inputs, values, report)
     report.seconds = time.perf_counter() - start
-    record(report)
+    record(report, compiled)
     return compiled
 
 
@@ -144,8 +145,7 @@ def _program(lowered: Lowered, gm: fx.GraphModule, values: dict[str, Any], repor
             raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
         report.native, report.islands = 0, []
         return _by_eager(gm, report, str(why))
-    report.program = program
-    return _boxed(program, report)
+    return _boxed(program)
 
 
 def build_program(text: str, signature: dict[str, Any], islands: list[Compiled], options: dict[str, Any]) -> Any:
@@ -155,7 +155,7 @@ def build_program(text: str, signature: dict[str, Any], islands: list[Compiled],
     return _core.compile(text, signature, islands, options)
 
 
-def _boxed(program: Any, report: GraphReport) -> Compiled:
+def _boxed(program: Any) -> Compiled:
     """The program as AOT wants it: one list of arguments. The mark is on the type where that allows attributes."""
     if getattr(program, "_boxed_call", False):
         return program
@@ -164,16 +164,14 @@ def _boxed(program: Any, report: GraphReport) -> Compiled:
         return program(args)
 
     run._boxed_call = True  # type: ignore[attr-defined]
-    run.graphex_report = report  # type: ignore[attr-defined]
+    run.program = program  # type: ignore[attr-defined]
     return run
 
 
 def _by_eager(gm: fx.GraphModule, report: GraphReport, reason: str) -> Compiled:
     report.eager = reason
     log.warning("a graph of %d nodes runs by eager PyTorch: %s", report.nodes, reason)
-    compiled = _boxed_eager(gm)
-    compiled.graphex_report = report  # type: ignore[attr-defined]
-    return compiled
+    return _boxed_eager(gm)
 
 
 def _user_passes(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Every option of the backend: name, type, default, meaning, environment twin. An unknown name is an error listing them.
+"""Every option of the backend: name, type, default, meaning, environment twin. An unknown name is an error.
 
 An option is ours, or has the name of one of npugraph_ex's and then a state: "same" (does the same thing), "satisfied"
 (accepted; what it asks for is always so here) or "refused" (accepted only at its harmless value; the reason is given).

@@ -1,11 +1,12 @@
 """What became of a compiled callable: graphex.explain(compiled) counts what runs natively, what doesn't, and why.
 
-Each graph that the backend compiles leaves a GraphReport under the torch.compile call that it belongs to.
+Each graph that the backend compiles leaves a GraphReport, with the torch.compile call and the user's code behind it.
 """
 
 from __future__ import annotations
 
 import sys
+import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,11 +29,16 @@ class GraphReport:
     eager: str = ""  # why the whole graph runs by eager PyTorch; "" if it doesn't
     seconds: float = 0.0  # in our backend
     text: str = ""
-    program: Any = None
+    recompile: bool = False  # Dynamo had compiled the same frame before
+    alive: Any = None  # a weak reference to the compiled callable
+    owner: Any = None  # the object that torch.compile made for its backend
+    root: Any = None  # the user's code object
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, with the native module's figures."""
-        figures = self.program.explain() if self.program is not None else {}
+        program = self.alive() if self.alive is not None else None
+        program = getattr(program, "program", program)
+        figures = program.explain() if hasattr(program, "explain") else {}
         islands = [{"op": i.name, "reason": i.reason, "source": i.source} for i in self.islands]
         return {
             "kind": self.kind,
@@ -40,33 +46,52 @@ class GraphReport:
             "native": self.native,
             "islands": islands,
             "eager": self.eager,
+            "recompile": self.recompile,
             "compile_seconds": self.seconds,
             "program": figures,
         }
 
 
-# By id of the object that torch.compile made for its backend; an entry goes when that object goes.
-_reports: dict[int, list[GraphReport]] = {}
-_LOOSE = 0  # graphs that came from elsewhere than torch.compile
+_reports: list[GraphReport] = []
 
 
-def record(report: GraphReport) -> None:
-    """Files a report under the torch.compile call that is being served."""
-    owner = _calling_wrapper()
-    if owner is not None and id(owner) not in _reports:
-        weakref.finalize(owner, _reports.pop, id(owner), None)
-    _reports.setdefault(_LOOSE if owner is None else id(owner), []).append(report)
+def record(report: GraphReport, compiled: Callable[..., Any]) -> None:
+    """Files a report; it counts for as long as the compiled graph lives."""
+    try:
+        report.alive = weakref.ref(compiled)
+    except TypeError:
+        report.alive = lambda: compiled
+    report.owner, report.root = _context()
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    report.recompile = compile_id is not None and bool(compile_id.frame_compile_id)
+    _reports[:] = [*filter(_is_alive, _reports), report]
 
 
-def _calling_wrapper() -> Any:
+def _is_alive(report: GraphReport) -> bool:
+    return report.alive is not None and report.alive() is not None
+
+
+def _context() -> tuple[Any, Any]:
+    """The backend object of the torch.compile call that is being served, and the code that it compiles."""
+    owner = root = None
     frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "__call__":
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, torch._TorchCompileWrapper):
-                return owner
+    while frame is not None and (owner is None or root is None):
+        values = frame.f_locals if frame.f_code.co_name in ("__call__", "_compile") else {}
+        if isinstance(values.get("self"), torch._TorchCompileWrapper):
+            owner = values["self"]
+        if owner is not None and isinstance(values.get("code"), types.CodeType):
+            root = _root_of(values["code"])
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return owner, root
+
+
+def _root_of(code: Any) -> Any:
+    """The user's code of which this is a part after a graph break, or the code itself."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    while code in ContinueExecutionCache.generated_code_metadata:
+        code = ContinueExecutionCache.generated_code_metadata[code].code
+    return code
 
 
 def _callables(compiled: Any) -> Iterator[Any]:
@@ -96,15 +121,25 @@ def _owner_of(compiled: Any) -> Any:
 
 def reports_of(compiled: Any) -> list[GraphReport]:
     """The graphs behind a compiled callable, oldest first."""
-    direct = getattr(compiled, "graphex_report", None)
-    if direct is not None:
-        return [direct]
+    direct = [r for r in _reports if r.alive is not None and r.alive() is compiled]
+    if direct:
+        return direct
     owner = _owner_of(compiled)
     if owner is None:
         raise TypeError(
             "graphex.explain takes what torch.compile(..., backend='graphex') or graphex.compile_fx returned"
         )
-    return _reports.get(id(owner), [])
+    code = _code_of(compiled)
+    return [r for r in filter(_is_alive, _reports) if r.owner is owner or (r.owner == owner and r.root is code)]
+
+
+def _code_of(compiled: Any) -> Any:
+    """The user's code: Dynamo shares what it compiled for it between equal torch.compile calls."""
+    from torch._dynamo.eval_frame import innermost_fn
+
+    function = getattr(compiled, "_orig_mod", compiled)
+    function = function.forward if isinstance(function, torch.nn.Module) else innermost_fn(function)
+    return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
 class Explanation(dict[str, Any]):
@@ -122,7 +157,6 @@ def explain(compiled: Callable[..., Any]) -> Explanation:
 
     graphs = [report.as_dict() for report in reports_of(compiled)]
     breaks = dict(counters["graph_break"])
-    recompiles = max(int(counters["stats"].get("unique_graphs", 0)) - len(breaks) - 1, 0)
     return Explanation(
         graphs=graphs,
         native=sum(g["native"] for g in graphs),
@@ -131,14 +165,14 @@ def explain(compiled: Callable[..., Any]) -> Explanation:
         compile_seconds=sum(g["compile_seconds"] for g in graphs),
         graph_breaks=breaks,
         unique_graphs=int(counters["stats"].get("unique_graphs", 0)),
-        recompiles=recompiles,
+        recompiles=sum(g["recompile"] for g in graphs),
     )
 
 
 def _lines(data: Explanation) -> Iterator[str]:
     graphs = data["graphs"]
     yield f"graphex: {len(graphs)} graph(s), {data['native']} native nodes, {data['islands']} islands, " + (
-        f"{data['eager_graphs']} by eager; compiled in {data['compile_seconds']:.2f} s"
+        f"{data['eager_graphs']} by eager, {data['recompiles']} recompiles; compiled in {data['compile_seconds']:.2f} s"
     )
     breaks = sum(data["graph_breaks"].values())
     yield f"dynamo (whole process): {data['unique_graphs']} unique graphs, {breaks} graph breaks"

@@ -1,7 +1,7 @@
-"""A plain interpreter of the IR's text in torch operators: slow, independent of the C++ core, strict about the contract.
+"""A plain interpreter of the IR's text in torch operators: slow, independent of the C++ core, strict.
 
 `compile(text, signature, islands, options)` has the shape of graphex._core.compile, so it can stand in for the native
-module. Every value is checked against its type, views are as_strided of their base, and no operator may write to what it reads.
+module. Every value is checked against its type, views are as_strided of their base, and nothing writes what it reads.
 """
 
 from __future__ import annotations

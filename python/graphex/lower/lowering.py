@@ -1,8 +1,7 @@
 """Lowering: walks AOT's FX graph and writes the IR's text, the signature, and the islands.
 
 Each node is given to its lowering; a node without one, or whose lowering raises Unsupported, becomes an island. What
-can't even be an island (a dtype that the IR has no name for, a size that it has no words for) raises Unsupported for the
-graph.
+can't even be an island (a dtype that the IR has no name for, a size that it has no words for) raises Unsupported.
 """
 
 from __future__ import annotations

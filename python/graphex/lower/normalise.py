@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import fx
 
 from .errors import Unsupported
-from .reductions import mean_of
+from .reductions import mean_of, normal_dims
 from .registry import lowers
 from .types import Spec, Value, compute_dtype
 
@@ -38,6 +39,25 @@ def log_softmax(lo: Lowering, node: fx.Node, x: Value, dim: int, half_to_float: 
     away = lo.compute("sub", [x, lo.amax(x, dims)])
     total = lo.sum(lo.compute("exp", [away]), dims, wide)
     return lo.emit("sub", [away, lo.compute("log", [total])], out)
+
+
+@lowers(aten.linalg_vector_norm.default)
+def vector_norm(
+    lo: Lowering, node: fx.Node, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    """The norms of order 1, 2 and infinity."""
+    out, dims = lo.dense_out(node), normal_dims(x, dim)
+    if not x.rank or ord not in (1, 2, math.inf):
+        raise Unsupported(f"a norm of order {ord} or of a 0-dim tensor")
+    x = lo.cast(x, dtype) if dtype is not None and dtype != x.dtype else x
+    wide = compute_dtype(x.dtype)
+    if ord == math.inf:
+        return lo.emit("amax", [lo.compute("abs", [x], out.dtype)], out, dims=dims, keepdim=keepdim)
+    terms = lo.compute("mul", [x, x]) if ord == 2 else lo.compute("abs", [x])
+    total = lo.emit(
+        "sum", [terms], Spec(wide if ord == 2 else out.dtype, out.shape, out.strides), dims=dims, keepdim=keepdim
+    )
+    return lo.emit("sqrt", [total], out) if ord == 2 else total
 
 
 @lowers(aten.native_layer_norm.default)

@@ -1,8 +1,8 @@
 """Type promotion as eager does it, made explicit.
 
-Eager converts every operand to a common dtype and computes in that dtype's compute type (f32 for f16 and bf16). Operands
-whose compute type is the common one need no `cast` node, unless they are wider than the common dtype: then eager rounds
-them first.
+Eager converts every operand to a common dtype and computes in that dtype's compute type (f32 for f16 and bf16).
+Operands whose compute type is the common one need no `cast` node, unless they are wider than the common dtype: then
+eager rounds them first.
 """
 
 from __future__ import annotations
