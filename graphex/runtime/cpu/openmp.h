@@ -10,10 +10,10 @@ struct OpenMp {
   void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);  // GOMP_parallel
   int (*thread_num)();
   int (*num_threads)();
-  std::string path;
+  std::string path;  // of the library, for reports
 };
 
-// GNU's, Intel's and LLVM's all offer the entry points. If several are loaded, torch's own comes first.
+// GNU's, Intel's and LLVM's all offer the entry points. If several are loaded, the one that torch calls comes first.
 std::optional<OpenMp> find_loaded_openmp();
 
 }  // namespace graphex::runtime
