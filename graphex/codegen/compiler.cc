@@ -18,6 +18,7 @@
 #include "graphex/base/error.h"
 #include "graphex/codegen/codegen_digest.h"
 #include "graphex/codegen/jit.h"
+#include "graphex/codegen/loop_spec.h"
 #include "graphex/codegen/module_llvm.h"
 #include "graphex/codegen/object_cache.h"
 #include "graphex/kernels/blobs.h"
@@ -150,6 +151,9 @@ CacheKey KernelCompiler::Impl::key_of(const KernelRequest& request) {
       hash.add(name);
       hash.add(value);
     }
+  } else {
+    hash.add(module_key("scalar"));
+    hash.add(std::get<LoopKernel>(request).spec->key());
   }
   return hash.key();
 }

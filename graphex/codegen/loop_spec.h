@@ -40,11 +40,11 @@ enum class LoopOp : uint8_t {
 
 struct LoopInstr {
   LoopOp op;
-  DType dtype = DType::kF32;  // of the result; kF16 and kBF16 values live in f32 registers
-  std::string function;       // kScalar, kReduce
-  std::vector<int> args;      // indices of earlier instructions
-  int index = 0;              // operand (kLoad, kStore), dimension (kIota) or argument number (kArgument)
-  int64_t bits = 0;           // kConstant
+  DType dtype = DType::kF32;   // of the result; kF16 and kBF16 values live in f32 registers
+  std::string function = {};   // kScalar, kReduce
+  std::vector<int> args = {};  // indices of earlier instructions
+  int index = 0;               // operand (kLoad, kStore), dimension (kIota) or argument number (kArgument)
+  int64_t bits = 0;            // kConstant
 };
 
 // Pointers of the kernel: operands in order. Sizes of the kernel: `rank` extents; then for each operand in order and

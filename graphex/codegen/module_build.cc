@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "graphex/base/error.h"
+#include "graphex/codegen/loop_emit.h"
 #include "graphex/codegen/module_llvm.h"
 #include "graphex/kernels/blobs.h"
 
@@ -205,7 +206,8 @@ std::unique_ptr<llvm::Module> build_module(const KernelRequest& request, const T
   if (const auto* hand = std::get_if<HandKernel>(&request)) {
     add_hand_kernel(*hand, target.isa, *module);
   } else {
-    fail(ErrorKind::kUnsupported, "generated loops are not built in yet");
+    emit_loop(*std::get<LoopKernel>(request).spec, entry, *module);
+    link_blob(*module, "scalar", target.isa);
   }
   check_no_start_code(*module);
   keep_only(*module, entry);
