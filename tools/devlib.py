@@ -184,7 +184,7 @@ def pip_index_arguments():
     asked = subprocess.run(
         [venv_python(), "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     ).stdout
-    if "index-url" in asked or any(name.startswith("PIP_") and "INDEX" in name for name in os.environ):
+    if "index-url" in asked or "find-links" in asked:
         return []
     return ["--extra-index-url", TORCH_CPU_INDEX]
 
