@@ -15,7 +15,7 @@ function(_gx_kernel_bitcode source level output)
   string(TOUPPER ${level} upper)
   add_custom_command(
     OUTPUT "${output}"
-    COMMAND "${CMAKE_CXX_COMPILER}" ${GX_KERNEL_FLAGS} ${GX_KERNEL_FLAGS_${level}}
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${CMAKE_CXX_COMPILER}" ${GX_KERNEL_FLAGS} ${GX_KERNEL_FLAGS_${level}}
       -DGX_LEVEL=${level} -DGX_LEVEL_${upper}=1 -I "${PROJECT_SOURCE_DIR}"
       -MD -MF "${output}.d" -MT "${output}" -c "${source}" -o "${output}"
     DEPENDS "${source}" DEPFILE "${output}.d" COMMAND_EXPAND_LISTS VERBATIM

@@ -16,10 +16,12 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Paths are hashed relative to the build folder, so that checkouts side by side share the cache.
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(GX_CCACHE ccache)
   if(GX_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${GX_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;${GX_CCACHE}")
   endif()
 endif()
 
