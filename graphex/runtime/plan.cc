@@ -1,0 +1,149 @@
+// The storage plan: which arena bytes a buffer has and where workers meet. Made once per size bucket.
+#include <algorithm>
+#include <map>
+
+#include "graphex/runtime/program.h"
+
+namespace graphex::runtime {
+namespace {
+
+constexpr int64_t kAlignment = 128;  // two cache lines: what prefetchers pull in pairs
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Free ranges of an arena that grows at its end; best fit, neighbours joined.
+class FreeRanges {
+ public:
+  int64_t take(int64_t bytes) {
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it)
+      if (it->second >= bytes && (best == free_.end() || it->second < best->second)) best = it;
+    if (best == free_.end()) return grow(bytes);
+    const auto [offset, size] = *best;
+    free_.erase(best);
+    if (size > bytes) free_[offset + bytes] = size - bytes;
+    return offset;
+  }
+
+  void give(int64_t offset, int64_t bytes) {
+    if (bytes == 0) return;
+    auto it = free_.emplace(offset, bytes).first;
+    if (const auto next = std::next(it); next != free_.end() && offset + bytes == next->first) {
+      it->second += next->second;
+      free_.erase(next);
+    }
+    if (it != free_.begin())
+      if (const auto before = std::prev(it); before->first + before->second == it->first) {
+        before->second += it->second;
+        free_.erase(it);
+      }
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t grow(int64_t bytes) {
+    int64_t offset = end_;
+    if (!free_.empty())
+      if (const auto tail = std::prev(free_.end()); tail->first + tail->second == end_) {
+        offset = tail->first;
+        free_.erase(tail);
+      }
+    end_ = offset + bytes;
+    return offset;
+  }
+
+  std::map<int64_t, int64_t> free_;
+  int64_t end_ = 0;
+};
+
+void place_buffers(const ProgramParts& parts, Plan& plan) {
+  std::vector<std::vector<int>> begins(parts.steps.size()), ends(parts.steps.size());
+  plan.offsets.assign(parts.buffers.size(), -1);
+  for (size_t i = 0; i < parts.buffers.size(); ++i) {
+    const Buffer& buffer = parts.buffers[i];
+    if (buffer.kind != BufferKind::kArena || buffer.first < 0) continue;
+    begins[buffer.first].push_back(static_cast<int>(i));
+    ends[buffer.last].push_back(static_cast<int>(i));
+  }
+  FreeRanges ranges;
+  for (size_t step = 0; step < parts.steps.size(); ++step) {
+    for (const int i : begins[step]) plan.offsets[i] = ranges.take(aligned(plan.bytes[i]));
+    for (const int i : ends[step]) ranges.give(plan.offsets[i], aligned(plan.bytes[i]));
+  }
+  plan.arena_bytes = ranges.end();
+}
+
+struct Access {
+  int space;  // buffer number, or -1 for the arena
+  int64_t begin, end;
+  bool written, single;
+};
+
+bool conflict(const Access& a, const Access& b) {
+  return a.space == b.space && (a.written || b.written) && !(a.single && b.single) && a.begin < b.end && b.begin < a.end;
+}
+
+Access access_of(const ProgramParts& parts, const Plan& plan, const Pointer& pointer, bool single) {
+  if (parts.buffers[pointer.buffer].kind != BufferKind::kArena) return {pointer.buffer, 0, 1, pointer.written, single};
+  const int64_t begin = plan.offsets[pointer.buffer];
+  return {-1, begin, begin + std::max<int64_t>(plan.bytes[pointer.buffer], 1), pointer.written, single};
+}
+
+// A launch must wait if it touches what another worker may have written, or writes what another may be reading, since
+// the last meeting. Launches of one tile all run on worker 0, in order, and never wait for each other.
+void place_barriers(const ProgramParts& parts, Plan& plan) {
+  std::vector<Access> open;
+  plan.barrier.assign(parts.steps.size(), false);
+  for (size_t step = 0; step < parts.steps.size(); ++step) {
+    const Launch* launch = std::get_if<Launch>(&parts.steps[step]);
+    if (!launch) {
+      open.clear();
+      continue;
+    }
+    std::vector<Access> own;
+    for (const Pointer& pointer : launch->pointers)
+      own.push_back(access_of(parts, plan, pointer, plan.single[step]));
+    const bool must_wait = std::any_of(own.begin(), own.end(), [&](const Access& a) {
+      return std::any_of(open.begin(), open.end(), [&](const Access& b) { return conflict(a, b); });
+    });
+    if (must_wait) {
+      plan.barrier[step] = true;
+      ++plan.barriers;
+      open.clear();
+    }
+    open.insert(open.end(), own.begin(), own.end());
+  }
+}
+
+}  // namespace
+
+int64_t bucket_of(int64_t size) {
+  if (size <= 16) return size <= 2 ? size : (size <= 4 ? 4 : (size <= 8 ? 8 : 16));
+  int64_t power = 16;
+  while (power * 2 <= size) power *= 2;
+  const int64_t step = power / 4;
+  return (size + step - 1) / step * step;
+}
+
+Plan make_plan(const ProgramParts& parts, std::span<const int64_t> symbols) {
+  Plan plan;
+  plan.symbols.assign(symbols.begin(), symbols.end());
+  std::vector<int64_t> values(parts.sizes.size());
+  parts.sizes.eval(symbols, values.data());
+  for (const Buffer& buffer : parts.buffers)
+    plan.bytes.push_back(buffer.kind == BufferKind::kInput ? 0 : values[buffer.bytes]);
+  std::vector<int64_t> arguments;
+  for (const Step& step : parts.steps) {
+    const Launch* launch = std::get_if<Launch>(&step);
+    arguments.clear();
+    if (launch)
+      for (const SizeId id : launch->sizes) arguments.push_back(values[id]);
+    plan.single.push_back(launch && launch->tiles(arguments.data()) <= 1);
+  }
+  place_buffers(parts, plan);
+  place_barriers(parts, plan);
+  return plan;
+}
+
+}  // namespace graphex::runtime

@@ -1,0 +1,205 @@
+#include "graphex/runtime/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "graphex/base/error.h"
+#include "graphex/runtime/memory.h"
+
+namespace graphex::runtime {
+namespace {
+
+constexpr int kMaxPointers = 64;
+constexpr size_t kPlansKept = 32;  // a plan is cheap to make again; frames in use hold theirs
+
+bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
+  for (size_t i = 0; i < parts.buffers.size(); ++i)
+    if (parts.buffers[i].kind == BufferKind::kArena && frame.values[parts.buffers[i].bytes] > plan.bytes[i]) return false;
+  for (size_t i = 0; i < parts.steps.size(); ++i)
+    if (plan.single[i] && frame.tiles[i] > 1) return false;
+  return true;
+}
+
+void raise_fault(const GxStatus& status, const std::string& launch) {
+  GX_ASSERT(status.fault == GX_INDEX_OUT_OF_RANGE);
+  fail(ErrorKind::kIndex, "index ", status.a, " is out of bounds for dimension ", status.c, " with size ", status.b, " (in ",
+       launch, ")");
+}
+
+}  // namespace
+
+Program::Program(ProgramParts parts) : parts_(std::move(parts)) {
+  int sizes = 0;
+  for (const Step& step : parts_.steps) {
+    size_start_.push_back(sizes);
+    if (const Launch* launch = std::get_if<Launch>(&step)) {
+      GX_ASSERT(launch->pointers.size() <= kMaxPointers && launch->kernel && launch->tiles);
+      sizes += static_cast<int>(launch->sizes.size());
+      ++launches_;
+    } else {
+      ++islands_;
+    }
+  }
+  size_start_.push_back(sizes);
+  allocate_at_.resize(parts_.steps.size());
+  release_at_.resize(parts_.steps.size());
+  for (size_t i = 0; i < parts_.buffers.size(); ++i) {
+    const Buffer& buffer = parts_.buffers[i];
+    if (buffer.kind != BufferKind::kHost || buffer.first < 0) continue;
+    if (std::holds_alternative<Launch>(parts_.steps[buffer.first]))
+      allocate_at_[buffer.first].push_back(static_cast<int>(i));
+    if (!buffer.result) release_at_[buffer.last].push_back(static_cast<int>(i));
+  }
+}
+
+Program::~Program() = default;
+
+std::unique_ptr<Frame> Program::take_frame(std::span<const int64_t> symbols) const {
+  GX_ASSERT(static_cast<int>(symbols.size()) == parts_.symbols);
+  std::unique_ptr<Frame> frame;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_frames_.empty()) {
+      frame = std::move(free_frames_.back());
+      free_frames_.pop_back();
+    }
+  }
+  if (!frame) {
+    frame = std::make_unique<Frame>(*this);
+    frame->bases.assign(parts_.buffers.size(), nullptr);
+  }
+  if (!frame->plan || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin())) resize(*frame, symbols);
+  return frame;
+}
+
+// Computes all that follows from the symbols.
+void Program::resize(Frame& frame, std::span<const int64_t> symbols) const {
+  frame.symbols.assign(symbols.begin(), symbols.end());
+  frame.values.resize(parts_.sizes.size());
+  parts_.sizes.eval(symbols, frame.values.data());
+  frame.launch_sizes.resize(size_start_.back());
+  frame.tiles.assign(parts_.steps.size(), 0);
+  for (size_t i = 0; i < parts_.steps.size(); ++i) {
+    const Launch* launch = std::get_if<Launch>(&parts_.steps[i]);
+    if (!launch) continue;
+    int64_t* sizes = frame.launch_sizes.data() + size_start_[i];
+    for (size_t k = 0; k < launch->sizes.size(); ++k) sizes[k] = frame.values[launch->sizes[k]];
+    frame.tiles[i] = launch->tiles(sizes);
+  }
+  use_plan(frame, plan_for(frame));
+}
+
+std::shared_ptr<const Plan> Program::plan_for(const Frame& frame) const {
+  std::vector<int64_t> bucket;
+  for (const int64_t symbol : frame.symbols) bucket.push_back(bucket_of(symbol));
+  const std::lock_guard lock(mutex_);
+  for (auto it = plans_.begin(); it != plans_.end(); ++it)
+    if (((*it)->symbols == bucket || (*it)->symbols == frame.symbols) && fits(**it, parts_, frame)) {
+      plans_.splice(plans_.begin(), plans_, it);
+      return plans_.front();
+    }
+  auto plan = std::make_shared<const Plan>(make_plan(parts_, bucket));
+  // Sizes that don't grow with the symbols (differences, remainders) may need more than the bucket's plan gives.
+  if (!fits(*plan, parts_, frame)) plan = std::make_shared<const Plan>(make_plan(parts_, frame.symbols));
+  ++plans_made_;
+  plans_.push_front(plan);
+  if (plans_.size() > kPlansKept) plans_.pop_back();
+  return plan;
+}
+
+void Program::use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const {
+  frame.plan = std::move(plan);
+  if (frame.arena_bytes < frame.plan->arena_bytes || !frame.arena) {
+    frame.arena.reset();
+    frame.arena_bytes = 0;
+    frame.arena = allocate_block(frame.plan->arena_bytes);
+    frame.arena_bytes = frame.plan->arena_bytes;
+  }
+  for (size_t i = 0; i < parts_.buffers.size(); ++i)
+    if (parts_.buffers[i].kind == BufferKind::kArena)
+      frame.bases[i] = static_cast<char*>(frame.arena.get()) + std::max<int64_t>(frame.plan->offsets[i], 0);
+}
+
+void Program::give_back(std::unique_ptr<Frame> frame) const {
+  const std::lock_guard lock(mutex_);
+  free_frames_.push_back(std::move(frame));
+}
+
+void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
+  const int count = static_cast<int>(parts_.steps.size());
+  frame.status = {};
+  frame.first_fault = -1;
+  if (frame.profile) frame.times.resize(count);
+  for (int begin = 0; begin < count;) {
+    if (const Island* island = std::get_if<Island>(&parts_.steps[begin])) {
+      host.call(*island, frame);
+      release_after(host, begin, begin + 1);
+      ++begin;
+      continue;
+    }
+    int end = begin;
+    while (end < count && std::holds_alternative<Launch>(parts_.steps[end])) ++end;
+    allocate_for(frame, host, begin, end);
+    host.enter_tape();
+    run_tape(frame, team, workers, begin, end);
+    host.leave_tape();
+    if (frame.status.fault) raise_fault(frame.status, std::get<Launch>(parts_.steps[frame.first_fault]).name);
+    release_after(host, begin, end);
+    begin = end;
+  }
+}
+
+void Program::allocate_for(Frame& frame, Host& host, int begin, int end) const {
+  for (int step = begin; step < end; ++step)
+    for (const int buffer : allocate_at_[step]) frame.bases[buffer] = static_cast<char*>(host.allocate(buffer, frame));
+}
+
+void Program::release_after(Host& host, int begin, int end) const {
+  for (int step = begin; step < end; ++step)
+    for (const int buffer : release_at_[step]) host.release(buffer);
+}
+
+void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {
+  if (frame.profile) return run_profiled(frame, team, workers, begin, end);
+  const bool alone = std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end, [](int64_t n) { return n <= 1; });
+  auto body = [&](GxWorker& worker) {
+    for (int i = begin; i < end; ++i) {
+      if (frame.plan->barrier[i]) team.barrier().wait(worker);
+      run_launch(frame, i, worker);
+    }
+  };
+  team.run(alone ? 1 : workers, body, &frame.status);
+}
+
+void Program::run_profiled(Frame& frame, Team& team, int workers, int begin, int end) const {
+  for (int i = begin; i < end; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    auto body = [&](GxWorker& worker) { run_launch(frame, i, worker); };
+    team.run(frame.tiles[i] <= 1 ? 1 : workers, body, &frame.status);
+    const auto spent = std::chrono::steady_clock::now() - start;
+    frame.times[i].nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
+    for (const Pointer& pointer : std::get<Launch>(parts_.steps[i]).pointers)
+      frame.times[i].bytes += frame.values[pointer.bytes];
+  }
+}
+
+void Program::run_launch(Frame& frame, int step, GxWorker& worker) const noexcept {
+  const int64_t tiles = frame.tiles[step];
+  const int64_t first = (tiles * worker.id + worker.count - 1) / worker.count;
+  const int64_t last = (tiles * (worker.id + 1) + worker.count - 1) / worker.count;
+  if (first >= last) return;
+  const Launch& launch = *std::get_if<Launch>(&parts_.steps[step]);
+  void* pointers[kMaxPointers];
+  for (size_t k = 0; k < launch.pointers.size(); ++k) {
+    const Pointer& pointer = launch.pointers[k];
+    pointers[k] = frame.bases[pointer.buffer] + frame.values[pointer.byte_offset];
+  }
+  launch.kernel(pointers, frame.launch_sizes.data() + size_start_[step], first, last, &worker);
+  if (__atomic_load_n(&frame.status.fault, __ATOMIC_RELAXED) != GX_OK) {
+    int32_t none = -1;
+    __atomic_compare_exchange_n(&frame.first_fault, &none, step, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  }
+}
+
+}  // namespace graphex::runtime

@@ -1,0 +1,54 @@
+#include "graphex/runtime/size_program.h"
+
+#include <algorithm>
+
+namespace graphex::runtime {
+namespace {
+
+int64_t floor_quotient(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  const int64_t quotient = a / b;
+  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
+}  // namespace
+
+SizeId SizeProgram::intern(const Code& code) {
+  const auto [it, fresh] = ids_.emplace(code, static_cast<SizeId>(code_.size()));
+  if (fresh) code_.push_back(code);
+  return it->second;
+}
+
+void SizeProgram::eval(std::span<const int64_t> symbols, int64_t* values) const {
+  for (size_t i = 0; i < code_.size(); ++i) {
+    const auto [op, a, b] = code_[i];
+    switch (op) {
+      case Op::kConstant:
+        values[i] = a;
+        break;
+      case Op::kSymbol:
+        values[i] = symbols[a];
+        break;
+      case Op::kAdd:
+        values[i] = values[a] + values[b];
+        break;
+      case Op::kMul:
+        values[i] = values[a] * values[b];
+        break;
+      case Op::kFloorDiv:
+        values[i] = floor_quotient(values[a], values[b]);
+        break;
+      case Op::kMod:
+        values[i] = values[a] - floor_quotient(values[a], values[b]) * values[b];
+        break;
+      case Op::kMin:
+        values[i] = std::min(values[a], values[b]);
+        break;
+      case Op::kMax:
+        values[i] = std::max(values[a], values[b]);
+        break;
+    }
+  }
+}
+
+}  // namespace graphex::runtime
