@@ -163,6 +163,25 @@ int64_t Expr::eval(std::span<const int64_t> symbols) const {
   return sum;
 }
 
+int Expr::build(ExprBuilder& builder) const {
+  using Op = ExprBuilder::Op;
+  int sum = constant_ != 0 || !terms_ ? builder.constant(constant_) : -1;
+  if (!terms_) return sum;
+  constexpr Op kOps[] = {Op::kAdd, Op::kFloorDiv, Op::kMod, Op::kMin, Op::kMax};
+  for (const Term& term : *terms_) {
+    int value = term.coefficient != 1 ? builder.constant(term.coefficient) : -1;
+    for (const Factor& factor : term.factors) {
+      const int each = factor.kind == Kind::kSymbol
+                           ? builder.symbol(factor.symbol)
+                           : builder.apply(kOps[static_cast<int>(factor.kind)], factor.args->first.build(builder),
+                                           factor.args->second.build(builder));
+      value = value < 0 ? each : builder.apply(Op::kMul, value, each);
+    }
+    sum = sum < 0 ? value : builder.apply(Op::kAdd, sum, value);
+  }
+  return sum;
+}
+
 void Expr::collect_symbols(std::vector<int>& out) const {
   if (!terms_) return;
   for (const Term& term : *terms_)

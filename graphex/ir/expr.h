@@ -12,6 +12,16 @@
 
 namespace graphex::ir {
 
+// Receives an expression bottom-up; every call returns a handle of the receiver's own.
+class ExprBuilder {
+ public:
+  enum class Op : uint8_t { kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
+  virtual ~ExprBuilder() = default;
+  virtual int constant(int64_t value) = 0;
+  virtual int symbol(int index) = 0;
+  virtual int apply(Op op, int a, int b) = 0;
+};
+
 class Expr {
  public:
   Expr(int64_t constant = 0) : constant_(constant) {}  // NOLINT: sizes are mostly integers
@@ -25,6 +35,7 @@ class Expr {
   int64_t eval(std::span<const int64_t> symbols) const;
   // "s0*4 + 1" with the given symbol names.
   std::string str(std::span<const std::string> symbol_names) const;
+  int build(ExprBuilder& builder) const;
   // Adds the indices of the symbols that occur to `out`.
   void collect_symbols(std::vector<int>& out) const;
 

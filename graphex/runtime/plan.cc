@@ -126,13 +126,22 @@ int64_t bucket_of(int64_t size) {
   return (size + step - 1) / step * step;
 }
 
+int64_t buffer_bytes(const ProgramParts& parts, int index, std::span<const int64_t> values) {
+  const Buffer& buffer = parts.buffers[index];
+  if (buffer.kind == BufferKind::kInput) return 0;
+  if (buffer.workspace_of < 0) return std::max<int64_t>(values[buffer.bytes], 0);
+  const Launch& launch = std::get<Launch>(parts.steps[buffer.workspace_of]);
+  std::vector<int64_t> sizes;
+  for (const SizeId id : launch.sizes) sizes.push_back(values[id]);
+  return launch.workspace(sizes.data());
+}
+
 Plan make_plan(const ProgramParts& parts, std::span<const int64_t> symbols) {
   Plan plan;
   plan.symbols.assign(symbols.begin(), symbols.end());
   std::vector<int64_t> values(parts.sizes.size());
   parts.sizes.eval(symbols, values.data());
-  for (const Buffer& buffer : parts.buffers)
-    plan.bytes.push_back(buffer.kind == BufferKind::kInput ? 0 : values[buffer.bytes]);
+  for (size_t i = 0; i < parts.buffers.size(); ++i) plan.bytes.push_back(buffer_bytes(parts, static_cast<int>(i), values));
   std::vector<int64_t> arguments;
   for (const Step& step : parts.steps) {
     const Launch* launch = std::get_if<Launch>(&step);

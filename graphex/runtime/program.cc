@@ -15,7 +15,9 @@ constexpr size_t kPlansKept = 32;  // a plan is cheap to make again; frames in u
 
 bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
   for (size_t i = 0; i < parts.buffers.size(); ++i)
-    if (parts.buffers[i].kind == BufferKind::kArena && frame.values[parts.buffers[i].bytes] > plan.bytes[i]) return false;
+    if (parts.buffers[i].kind == BufferKind::kArena &&
+        buffer_bytes(parts, static_cast<int>(i), frame.values) > plan.bytes[i])
+      return false;
   for (size_t i = 0; i < parts.steps.size(); ++i)
     if (plan.single[i] && frame.tiles[i] > 1) return false;
   return true;

@@ -27,7 +27,8 @@ enum class BufferKind : uint8_t { kInput, kHost, kArena };
 struct Buffer {
   BufferKind kind;
   int input = -1;    // kInput: which one
-  SizeId bytes = 0;  // kHost and kArena
+  SizeId bytes = 0;  // kHost and kArena; a workspace's size is asked of its launch's `workspace` instead
+  int workspace_of = -1;  // kArena: the step whose workspace this is
   int first = -1;    // first and last step that touches it; host buffers that are results live on
   int last = -1;
   bool result = false;  // kHost: an output of the program
@@ -43,6 +44,7 @@ struct Pointer {
 struct Launch {
   GxKernel kernel;
   GxTiles tiles;
+  GxWorkspace workspace;  // may be null
   std::string name;
   std::vector<Pointer> pointers;
   std::vector<SizeId> sizes;
@@ -90,6 +92,7 @@ struct ProgramParts {
   int symbols = 0;
   int inputs = 0;
   std::vector<Buffer> buffers;
+  std::vector<TensorView> buffer_types;  // per buffer; of kHost ones: the tensor that the host makes
   std::vector<Step> steps;
   std::vector<TensorView> outputs;
   std::vector<TensorView> input_types;     // what each input must be (checked by the host at bind)
@@ -174,6 +177,8 @@ struct Plan {
 
 // Rounds a size up to its bucket: powers of two and the three steps between.
 int64_t bucket_of(int64_t size);
+// Bytes of buffer i for these values, whose symbols gave these size arguments for its launch.
+int64_t buffer_bytes(const ProgramParts& parts, int buffer, std::span<const int64_t> values);
 Plan make_plan(const ProgramParts& parts, std::span<const int64_t> symbols);
 
 }  // namespace graphex::runtime

@@ -1,6 +1,7 @@
 #include "graphex/runtime/size_program.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace graphex::runtime {
 namespace {
@@ -46,6 +47,9 @@ void SizeProgram::eval(std::span<const int64_t> symbols, int64_t* values) const 
         break;
       case Op::kMax:
         values[i] = std::max(values[a], values[b]);
+        break;
+      case Op::kDoubleBits:
+        values[i] = std::bit_cast<int64_t>(static_cast<double>(values[a]));
         break;
     }
   }

@@ -16,12 +16,15 @@ using SizeId = int32_t;
 
 class SizeProgram {
  public:
-  enum class Op : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
+  enum class Op : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax, kDoubleBits };
 
   // Equal operations share one id.
   SizeId constant(int64_t value) { return intern({Op::kConstant, value, 0}); }
   SizeId symbol(int index) { return intern({Op::kSymbol, index, 0}); }
   SizeId apply(Op op, SizeId a, SizeId b) { return intern({op, a, b}); }
+
+  // The bit pattern of the double nearest to a.
+  SizeId double_bits(SizeId a) { return intern({Op::kDoubleBits, a, 0}); }
 
   size_t size() const { return code_.size(); }
   // Writes size() values. A division by zero gives 0.

@@ -1,0 +1,160 @@
+// Which kernel serves which operator, and how its contract (graphex/kernels/*/*.h) is filled in.
+#include <algorithm>
+#include <map>
+
+#include "graphex/base/error.h"
+#include "graphex/compile/lowering.h"
+#include "graphex/kernels/attention/attention.h"
+#include "graphex/kernels/matmul/matmul.h"
+#include "graphex/ops/checks.h"
+
+namespace graphex::compile {
+namespace {
+
+using ir::Expr;
+using ir::Node;
+using ir::Value;
+using runtime::SizeId;
+
+bool in_f32(const Node& node) {
+  const DType dtype = node.inputs[0]->type.dtype;
+  return dtype == DType::kF32 || is_reduced_float(dtype);
+}
+
+// Sizes and strides of a matrix or a batch of matrices.
+struct Matrix {
+  Expr batch, rows, columns, stride_batch, stride_row, stride_column;
+  explicit Matrix(const ir::Type& type) {
+    const int rank = type.rank();
+    batch = rank == 3 ? type.shape[0] : Expr(1);
+    stride_batch = rank == 3 ? type.strides[0] : Expr(0);
+    rows = type.shape[rank - 2];
+    columns = type.shape[rank - 1];
+    stride_row = type.strides[rank - 2];
+    stride_column = type.strides[rank - 1];
+  }
+};
+
+// Strides that broadcast `type` to a result of `rank` dimensions; sizes of 1 don't move.
+std::vector<Expr> broadcast_strides(const ir::Type& type, int rank) {
+  std::vector<Expr> strides(rank, Expr(0));
+  for (int d = 0; d < type.rank(); ++d)
+    if (!type.shape[d].is(1)) strides[rank - type.rank() + d] = type.strides[d];
+  return strides;
+}
+
+void lower_matmul(Lowering& out, Node& node) {
+  const bool with_addend = node.op == "addmm";
+  Value *a = node.inputs[with_addend], *b = node.inputs[with_addend + 1];
+  const Matrix ma(a->type), mb(b->type), mc(node.out()->type);
+  const double alpha = with_addend && node.has("alpha") ? node.number("alpha") : 1;
+  const double beta = with_addend && node.has("beta") ? node.number("beta") : 1;
+  std::vector<Expr> addend(3, Expr(0));
+  if (with_addend) addend = broadcast_strides(node.inputs[0]->type, 3);
+  const bool bias = with_addend && addend[0].is(0) && addend[1].is(0) && addend[2].is(1) && alpha == 1 && beta == 1;
+  const int64_t b_layout = mb.stride_row.is(1) ? 0 : mb.stride_column.is(1) ? 1 : 2;
+  std::vector<SizeId> sizes;
+  for (const Expr& each : {mc.batch, mc.rows, mc.columns, ma.columns, ma.stride_batch, ma.stride_row, ma.stride_column,
+                           mb.stride_batch, mb.stride_row, mb.stride_column, mc.stride_batch, mc.stride_row, addend[0],
+                           addend[1], addend[2]})
+    sizes.push_back(out.size(each));
+  sizes.push_back(out.bits_of(alpha));
+  sizes.push_back(out.bits_of(beta));
+  const std::string dtype(name_of(a->type.dtype));
+  out.hand("matmul_" + dtype, "gx_matmul_" + dtype,
+           {{"GX_B_LAYOUT", b_layout},
+            {"GX_A_LAYOUT", ma.stride_column.is(1) ? 0 : 1},
+            {"GX_EPILOGUE", !with_addend ? 0 : bias ? 1 : 2},
+            {"GX_M", mc.rows.is_constant() && mc.rows.constant() == 1 ? 1 : -1}},
+           node, {out.pointer(node.out(), true), out.pointer(a), out.pointer(b), out.pointer(with_addend ? node.inputs[0] : a)},
+           std::move(sizes));
+}
+
+void append(std::vector<SizeId>& sizes, Lowering& out, const std::vector<Expr>& strides, int from, int count) {
+  for (int i = 0; i < count; ++i) sizes.push_back(out.size(strides[from + i]));
+}
+
+void lower_attention(Lowering& out, Node& node) {
+  namespace k = kernels;
+  Value *q = node.inputs[0], *key = node.inputs[1], *v = node.inputs[2];
+  Value* mask = node.inputs.size() > 3 ? node.inputs[3] : nullptr;
+  const bool bound = node.flag("bound");
+  std::vector<SizeId> sizes;
+  for (const Expr& each : {q->type.shape[0], q->type.shape[1], key->type.shape[1], q->type.shape[2], key->type.shape[2],
+                           q->type.shape[3], v->type.shape[3]})
+    sizes.push_back(out.size(each));
+  sizes.push_back(out.bits_of(node.number("scale")));
+  append(sizes, out, node.out()->type.strides, 0, 3);
+  for (const Value* operand : {q, key, v}) append(sizes, out, operand->type.strides, 0, 3);
+  append(sizes, out, mask && !bound ? broadcast_strides(mask->type, 4) : std::vector<Expr>(4, Expr(0)), 0, 4);
+  append(sizes, out, mask && bound ? broadcast_strides(mask->type, 2) : std::vector<Expr>(2, Expr(0)), 0, 2);
+  append(sizes, out, node.out(1)->type.strides, 0, 3);
+  sizes.push_back(out.size(0));  // no window
+  const int64_t kind = bound                                       ? k::kMaskBound
+                       : !mask                                     ? (node.flag("causal") ? k::kMaskCausal : k::kMaskNone)
+                       : mask->type.dtype == DType::kBool          ? k::kMaskBoolean
+                                                                   : k::kMaskAdditive;
+  const bool mask_f32 = mask && mask->type.dtype == DType::kF32;
+  const std::vector<std::pair<std::string, int64_t>> knobs = {
+      {"GX_MASK", kind}, {"GX_MASK_F32", mask_f32}, {"GX_LSE", 1}, {"GX_HEAD_DIM", q->type.shape[3].is_constant() ? q->type.shape[3].constant() : 0},
+      {"GX_VALUE_DIM", v->type.shape[3].is_constant() ? v->type.shape[3].constant() : 0}};
+  const std::string dtype(name_of(q->type.dtype)), module = "attention_" + dtype, entry = "gx_attention_" + dtype;
+  const runtime::Pointer workspace = out.workspace();
+  const auto pointers = [&] {
+    return std::vector<runtime::Pointer>{out.pointer(node.out(), true), out.pointer(q), out.pointer(key), out.pointer(v),
+                                         out.pointer(mask ? mask : q), out.pointer(mask ? mask : q),
+                                         out.pointer(node.out(1), true), workspace};
+  };
+  out.hand(module, "gx_attention_partial_" + dtype, knobs, node, pointers(), sizes, true);
+  out.hand(module, "gx_attention_merge_" + dtype, knobs, node, pointers(), sizes);
+  out.hand(module, entry, knobs, node, pointers(), sizes);
+}
+
+bool attention_fits(const Node& node) {
+  const auto unit = [](const Value* value) { return value->type.strides[3].is(1) || value->type.shape[3].is(1); };
+  if (!in_f32(node) || !unit(node.inputs[0]) || !unit(node.inputs[1]) || !unit(node.inputs[2])) return false;
+  if (!node.inputs[0]->type.shape[3].is_constant() || node.inputs[0]->type.shape[3].constant() > kernels::kMaxHeadDim) return false;
+  if (node.inputs.size() < 4 || node.flag("bound")) return true;
+  const DType mask = node.inputs[3]->type.dtype;
+  return mask == DType::kBool || mask == DType::kF32 || mask == node.inputs[0]->type.dtype;
+}
+
+void lower_cat(Lowering& out, Node& node) {
+  const ir::Type& type = node.out()->type;
+  const int dim = ops::dim_attr(node, "dim", type.rank());
+  Expr offset(0);
+  for (Value* operand : node.inputs) {
+    out.copy(operand, out.pointer_at(node.out(), offset * type.strides[dim], true), type.strides);
+    offset = offset + operand->type.shape[dim];
+  }
+}
+
+void lower_region_write(Lowering& out, Node& node) {
+  out.start_overwrite(node);
+  out.copy(node.inputs[1], out.pointer_at(node.out(), node.expr("offset"), true), node.exprs("strides"));
+}
+
+struct Row {
+  KernelLowering lower;
+  bool (*fits)(const Node&);
+};
+
+bool always(const Node&) { return true; }
+
+const std::map<std::string_view, Row>& table() {
+  static const std::map<std::string_view, Row> kTable = {
+      {"addmm", {lower_matmul, in_f32}},       {"attention", {lower_attention, attention_fits}},
+      {"cat", {lower_cat, always}},            {"matmul", {lower_matmul, in_f32}},
+      {"region_write", {lower_region_write, always}},
+  };
+  return kTable;
+}
+
+}  // namespace
+
+KernelLowering kernel_for(const Node& node) {
+  const auto it = table().find(node.op);
+  return it == table().end() || !it->second.fits(node) ? nullptr : it->second.lower;
+}
+
+}  // namespace graphex::compile

@@ -1,0 +1,49 @@
+// Merges nodes that compute the same thing: equal operator, operands, attributes and result types.
+//   %a = f(%x) {k=1}; %b = f(%x) {k=1}   ->   %a for both
+// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share memory.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graphex/ops/op_def.h"
+#include "graphex/passes/passes.h"
+
+namespace graphex::passes {
+namespace {
+
+using Replaced = std::unordered_map<ir::Value*, ir::Value*>;
+
+std::string key_of(const ir::Node& node, const ir::Graph& graph) {
+  std::string key = node.op;
+  for (const ir::Value* input : node.inputs) key += " " + std::to_string(reinterpret_cast<uintptr_t>(input));
+  for (const auto& output : node.outputs) key += " " + ir::print(output->type, graph);
+  ir::Node attrs;  // prints the attributes alone, without where the node came from
+  attrs.attrs = node.attrs;
+  attrs.attrs.erase("at");
+  return key + ir::print(attrs, graph);
+}
+
+ir::Value* latest(const Replaced& replaced, ir::Value* value) {
+  const auto it = replaced.find(value);
+  return it == replaced.end() ? value : it->second;
+}
+
+}  // namespace
+
+void merge_common(ir::Graph& graph) {
+  std::unordered_map<std::string, ir::Node*> seen;
+  Replaced replaced;
+  std::unordered_set<const ir::Node*> returned;
+  for (ir::Value* output : graph.outputs) returned.insert(ops::base_of(output)->node);
+  for (auto& node : graph.nodes) {
+    for (ir::Value*& input : node->inputs) input = latest(replaced, input);
+    if (node->op == "island" || returned.count(node.get())) continue;
+    const auto [it, fresh] = seen.emplace(key_of(*node, graph), node.get());
+    if (!fresh)
+      for (size_t i = 0; i < node->outputs.size(); ++i) replaced[node->outputs[i].get()] = it->second->outputs[i].get();
+  }
+  for (ir::Write& write : graph.writes) write.value = latest(replaced, write.value);
+  for (ir::Value*& output : graph.outputs) output = latest(replaced, output);
+  graph.sweep();
+}
+
+}  // namespace graphex::passes
