@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "graphex/base/error.h"
-#include "graphex/runtime/memory.h"
 
 namespace graphex::runtime {
 namespace {
@@ -21,6 +20,13 @@ bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
   for (size_t i = 0; i < parts.steps.size(); ++i)
     if (plan.single[i] && frame.tiles[i] > 1) return false;
   return true;
+}
+
+std::shared_ptr<void> allocate_arena(int64_t bytes) {
+  constexpr int64_t kAlignment = 4096;
+  void* memory = std::aligned_alloc(kAlignment, (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+  if (!memory) fail(ErrorKind::kOutOfMemory, "no memory for an arena of ", bytes, " bytes; use smaller sizes or batches");
+  return {memory, std::free};
 }
 
 void raise_fault(const GxStatus& status, const std::string& launch) {
@@ -115,7 +121,7 @@ void Program::use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const {
   if (frame.arena_bytes < frame.plan->arena_bytes || !frame.arena) {
     frame.arena.reset();
     frame.arena_bytes = 0;
-    frame.arena = allocate_block(frame.plan->arena_bytes);
+    frame.arena = allocate_arena(frame.plan->arena_bytes);
     frame.arena_bytes = frame.plan->arena_bytes;
   }
   for (size_t i = 0; i < parts_.buffers.size(); ++i)
@@ -125,7 +131,25 @@ void Program::use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const {
 
 void Program::give_back(std::unique_ptr<Frame> frame) const {
   const std::lock_guard lock(mutex_);
+  if (frame->profile) {
+    profile_.resize(frame->times.size());
+    for (size_t i = 0; i < frame->times.size(); ++i) {
+      profile_[i].nanoseconds += frame->times[i].nanoseconds;
+      profile_[i].bytes += frame->times[i].bytes;
+    }
+    std::fill(frame->times.begin(), frame->times.end(), LaunchTime{});
+  }
   free_frames_.push_back(std::move(frame));
+}
+
+Plan Program::last_plan() const {
+  const std::lock_guard lock(mutex_);
+  return plans_.empty() ? Plan{} : *plans_.front();
+}
+
+std::vector<LaunchTime> Program::profile() const {
+  const std::lock_guard lock(mutex_);
+  return profile_;
 }
 
 void Program::run(Frame& frame, Team& team, int workers, Host& host) const {

@@ -72,6 +72,11 @@ using Step = std::variant<Launch, Island>;
 struct Plan;
 class Frame;
 
+struct LaunchTime {
+  int64_t nanoseconds = 0;
+  int64_t bytes = 0;
+};
+
 // What a replay asks of its caller. Calls come on the thread that called run.
 class Host {
  public:
@@ -117,6 +122,10 @@ class Program {
   int islands() const { return islands_; }
   // Storage plans made so far; a size inside a known bucket makes none.
   int plans_made() const { return plans_made_; }
+  // The plan used last; empty before the first replay.
+  Plan last_plan() const;
+  // Time and bytes per step, summed over all replays of frames with `profile` on.
+  std::vector<LaunchTime> profile() const;
 
  private:
   void resize(Frame& frame, std::span<const int64_t> symbols) const;
@@ -137,11 +146,7 @@ class Program {
   mutable int plans_made_ = 0;
   mutable std::list<std::shared_ptr<const Plan>> plans_;  // most recent first
   mutable std::vector<std::unique_ptr<Frame>> free_frames_;
-};
-
-struct LaunchTime {
-  int64_t nanoseconds = 0;
-  int64_t bytes = 0;
+  mutable std::vector<LaunchTime> profile_;
 };
 
 class Frame {

@@ -1,0 +1,182 @@
+#include "call.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graphex/base/error.h"
+
+namespace graphex::python {
+
+using runtime::BufferKind;
+using runtime::TensorView;
+
+Call::Call(Compiled& compiled, std::vector<nb::object> args)
+    : compiled_(compiled), parts_(compiled.program_->parts()), args_(std::move(args)) {
+  const Signature& signature = compiled_.signature_;
+  GX_CHECK(args_.size() == signature.args.size(), "graphex: the compiled graph takes ", signature.args.size(), " arguments, got ",
+           args_.size());
+  infos_.resize(parts_.inputs);
+  for (int input = 0; input < parts_.inputs; ++input)
+    infos_[input] = read_tensor(input_tensor(input), "argument", std::max(signature.arg_of_input[input], 0));
+  bind_symbols();
+  frame_ = compiled_.program_->take_frame(symbols_);
+  frame_->profile = compiled_.profile_;
+  bind_inputs();
+  if (compiled_.writes_) find_overlap();
+}
+
+Call::~Call() {
+  if (frame_) compiled_.program_->give_back(std::move(frame_));
+}
+
+nb::handle Call::input_tensor(int input) const {
+  const int arg = compiled_.signature_.arg_of_input[input];
+  if (arg >= 0) return args_[arg];
+  for (const auto& [index, tensor] : compiled_.signature_.constants)
+    if (index == input) return tensor;
+  GX_ASSERT(false);
+}
+
+void Call::bind_symbols() {
+  const Signature& signature = compiled_.signature_;
+  for (const SymbolSpec& spec : signature.symbols) {
+    if (spec.kind == SymbolSpec::kArg) {
+      symbols_.push_back(nb::cast<int64_t>(args_[spec.arg]));
+      continue;
+    }
+    const TensorInfo& info = infos_[signature.args[spec.arg].index];
+    GX_CHECK(spec.dim < info.rank, "graphex: argument ", spec.arg, " has ", info.rank, " dimensions; expected more than ", spec.dim);
+    symbols_.push_back(spec.kind == SymbolSpec::kSize ? info.shape[spec.dim] : info.strides[spec.dim]);
+  }
+}
+
+void Call::bind_inputs() {
+  for (size_t buffer = 0; buffer < parts_.buffers.size(); ++buffer)
+    if (parts_.buffers[buffer].kind == BufferKind::kInput) frame_->bases[buffer] = infos_[parts_.buffers[buffer].input].data;
+  for (int input = 0; input < parts_.inputs; ++input) check_input(input, infos_[input]);
+  tensors_.resize(parts_.buffers.size());
+}
+
+void Call::check_input(int input, const TensorInfo& info) {
+  const TensorView& expected = parts_.input_types[input];
+  const int arg = compiled_.signature_.arg_of_input[input];
+  GX_CHECK(info.dtype == expected.dtype, "graphex: argument ", arg, " is ", name_of(info.dtype), "; the graph was compiled for ",
+           name_of(expected.dtype));
+  GX_CHECK(info.rank == static_cast<int>(expected.shape.size()), "graphex: argument ", arg, " has ", info.rank,
+           " dimensions; the graph was compiled for ", expected.shape.size());
+  bool empty = false;
+  for (int d = 0; d < info.rank; ++d) {
+    const int64_t extent = frame_->value(expected.shape[d]);
+    GX_CHECK(info.shape[d] == extent, "graphex: argument ", arg, " has size ", info.shape[d], " in dimension ", d,
+             "; the graph expects ", extent);
+    empty |= extent == 0;
+  }
+  for (int d = 0; d < info.rank && !empty; ++d)
+    GX_CHECK(info.shape[d] == 1 || info.strides[d] == frame_->value(expected.strides[d]), "graphex: argument ", arg, " has stride ",
+             info.strides[d], " in dimension ", d, "; the graph expects ", frame_->value(expected.strides[d]));
+}
+
+// Whether memory that the program writes is part of another argument.
+void Call::find_overlap() {
+  struct Span {
+    const char *begin, *end;
+    bool written;
+  };
+  std::vector<Span> spans;
+  for (int input = 0; input < parts_.inputs; ++input) {
+    const TensorInfo& info = infos_[input];
+    int64_t last = 0;
+    bool empty = false;
+    for (int d = 0; d < info.rank; ++d) {
+      last += (info.shape[d] - 1) * info.strides[d];
+      empty |= info.shape[d] == 0;
+    }
+    if (!empty) spans.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
+  }
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  const char *end = nullptr, *written_end = nullptr;
+  for (const Span& span : spans) {
+    if (span.begin < written_end || (span.written && span.begin < end)) overlap_ = true;
+    end = std::max(end, span.end);
+    if (span.written) written_end = std::max(written_end, span.end);
+  }
+}
+
+std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) const {
+  std::vector<int64_t> values;
+  values.reserve(ids.size());
+  for (const runtime::SizeId id : ids) values.push_back(frame_->value(id));
+  return values;
+}
+
+void Call::run() {
+  const int threads = compiled_.threads_ > 0 ? compiled_.threads_ : nb::cast<int>(Torch::get().get_num_threads());
+  compiled_.program_->run(*frame_, shared_team(), threads, *this);
+}
+
+void* Call::allocate(int buffer, const runtime::Frame&) {
+  const TensorView& type = parts_.buffer_types[buffer];
+  tensors_[buffer] = make_tensor(values_of(type.shape), values_of(type.strides), type.dtype);
+  return read_tensor(tensors_[buffer], "result", buffer).data;
+}
+
+bool Call::is_layout(const TensorView& view, const TensorView& base) const {
+  if (frame_->value(view.byte_offset) != frame_->value(base.byte_offset) || view.shape.size() != base.shape.size()) return false;
+  for (size_t d = 0; d < view.shape.size(); ++d)
+    if (frame_->value(view.shape[d]) != frame_->value(base.shape[d]) || frame_->value(view.strides[d]) != frame_->value(base.strides[d]))
+      return false;
+  return true;
+}
+
+nb::object Call::tensor_at(const TensorView& view) {
+  const runtime::Buffer& buffer = parts_.buffers[view.buffer];
+  const int64_t offset = frame_->value(view.byte_offset) / size_of(view.dtype);
+  if (buffer.kind == BufferKind::kInput) {
+    const nb::handle input = input_tensor(buffer.input);
+    const int64_t start = nb::cast<int64_t>(input.attr("storage_offset")());
+    return make_view(input, values_of(view.shape), values_of(view.strides), start + offset);
+  }
+  GX_ASSERT(buffer.kind == BufferKind::kHost);
+  const nb::object& base = tensors_[view.buffer];
+  if (is_layout(view, parts_.buffer_types[view.buffer])) return base;
+  const int64_t start = buffer.result || !base.is_valid() ? 0 : nb::cast<int64_t>(base.attr("storage_offset")());
+  return make_view(base, values_of(view.shape), values_of(view.strides), start + offset);
+}
+
+void Call::call(const runtime::Island& island, runtime::Frame& frame) {
+  nb::list operands;
+  for (const TensorView& view : island.operands) operands.append(tensor_at(view));
+  for (const runtime::SizeId id : island.ints) operands.append(frame.value(id));
+  const nb::object made = compiled_.islands_[island.call](*nb::tuple(operands));
+  GX_CHECK(nb::len(made) == island.results.size(), "graphex: island ", island.name, " returned ", nb::len(made), " tensors; expected ",
+           island.results.size());
+  for (size_t i = 0; i < island.results.size(); ++i) {
+    const TensorView& view = island.results[i];
+    tensors_[view.buffer] = nb::object(made[i]);
+    const TensorInfo info = read_tensor(tensors_[view.buffer], ("result of island " + island.name).c_str(), static_cast<int>(i));
+    GX_CHECK(info.dtype == view.dtype && info.rank == static_cast<int>(view.shape.size()), "graphex: island ", island.name,
+             " returned another dtype or rank than the graph expects");
+    for (int d = 0; d < info.rank; ++d)
+      GX_CHECK(info.shape[d] == frame.value(view.shape[d]) && (info.shape[d] <= 1 || info.strides[d] == frame.value(view.strides[d])),
+               "graphex: island ", island.name, " returned size ", info.shape[d], " and stride ", info.strides[d], " in dimension ", d,
+               "; the graph expects ", frame.value(view.shape[d]), " and ", frame.value(view.strides[d]));
+    frame.bases[view.buffer] = info.data;
+  }
+}
+
+nb::list Call::results() {
+  nb::list out;
+  for (const OutputSpec& spec : compiled_.signature_.outputs) {
+    if (spec.kind == OutputSpec::kValue)
+      out.append(tensor_at(parts_.outputs[spec.index]));
+    else if (spec.kind == OutputSpec::kArg)
+      out.append(args_[spec.index]);
+    else if (spec.kind == OutputSpec::kInt)
+      out.append(spec.expr.eval(symbols_));
+    else
+      out.append(spec.object);
+  }
+  return out;
+}
+
+}  // namespace graphex::python

@@ -1,0 +1,46 @@
+// One call of a Compiled: binds tensors to a frame, serves the program's requests, makes the results.
+#pragma once
+
+#include "compiled.h"
+
+namespace graphex::python {
+
+class Call : public runtime::Host {
+ public:
+  Call(Compiled& compiled, std::vector<nb::object> args);
+  ~Call() override;
+
+  // Nothing ran yet: inputs share memory that the program writes, so eager PyTorch must serve this call.
+  bool must_run_eagerly() const { return overlap_; }
+  void run();
+  nb::list results();
+  std::vector<nb::object> take_args() { return std::move(args_); }
+
+  void* allocate(int buffer, const runtime::Frame& frame) override;
+  void call(const runtime::Island& island, runtime::Frame& frame) override;
+  void release(int buffer) override { tensors_[buffer].reset(); }
+  void enter_tape() override { thread_ = PyEval_SaveThread(); }
+  void leave_tape() override { PyEval_RestoreThread(thread_); }
+
+ private:
+  void bind_symbols();
+  void bind_inputs();
+  void check_input(int input, const TensorInfo& info);
+  void find_overlap();
+  nb::object tensor_at(const runtime::TensorView& view);
+  nb::handle input_tensor(int input) const;
+  std::vector<int64_t> values_of(const std::vector<runtime::SizeId>& ids) const;
+  bool is_layout(const runtime::TensorView& view, const runtime::TensorView& base) const;
+
+  Compiled& compiled_;
+  const runtime::ProgramParts& parts_;
+  std::vector<nb::object> args_;
+  std::vector<int64_t> symbols_;
+  std::vector<TensorInfo> infos_;      // per input
+  std::vector<nb::object> tensors_;    // per buffer: what the host made
+  std::unique_ptr<runtime::Frame> frame_;
+  PyThreadState* thread_ = nullptr;
+  bool overlap_ = false;
+};
+
+}  // namespace graphex::python

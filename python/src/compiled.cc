@@ -1,0 +1,90 @@
+#include "compiled.h"
+
+#include <algorithm>
+
+#include "call.h"
+#include <thread>
+
+namespace graphex::python {
+
+runtime::Team& shared_team() {
+  static runtime::Team* team = runtime::make_team(static_cast<int>(std::thread::hardware_concurrency())).release();  // workers may outlive main
+  return *team;
+}
+
+Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands, compile::Report report,
+                   int threads, bool profile)
+    : program_(std::move(program)), signature_(std::move(signature)), islands_(std::move(islands)), report_(std::move(report)),
+      threads_(threads), profile_(profile) {
+  const std::vector<bool>& written = program_->parts().input_written;
+  writes_ = std::find(written.begin(), written.end(), true) != written.end();
+}
+
+nb::list Compiled::call(nb::list list) {
+  std::vector<nb::object> args;
+  args.reserve(nb::len(list));
+  for (nb::handle arg : list) args.push_back(nb::borrow(arg));
+  list.clear();
+  Call call(*this, std::move(args));
+  if (call.must_run_eagerly() && !signature_.eager.is_none()) {
+    nb::list again;
+    for (nb::object& arg : call.take_args()) again.append(std::move(arg));
+    {
+      const std::lock_guard lock(mutex_);
+      ++eager_calls_;
+    }
+    return nb::list(signature_.eager(again));
+  }
+  call.run();
+  const std::lock_guard lock(mutex_);
+  ++calls_;
+  return call.results();
+}
+
+nb::dict Compiled::explain() const {
+  const runtime::ProgramParts& parts = program_->parts();
+  nb::dict out;
+  out["nodes"] = report_.nodes;
+  out["islands"] = program_->islands();
+  out["launches"] = program_->launches();
+  out["kernels"] = report_.kernels;
+  out["barriers"] = program_->last_plan().barriers;
+  out["arena_bytes"] = program_->last_plan().arena_bytes;
+  out["plans"] = program_->plans_made();
+  out["inputs"] = parts.inputs;
+  out["symbols"] = parts.symbols;
+  out["compile_seconds"] = report_.seconds;
+  out["kernel_seconds"] = report_.kernel_seconds;
+  out["calls"] = calls_;
+  out["eager_calls"] = eager_calls_;
+  out["team"] = shared_team().kind();
+  nb::list passes;
+  for (const auto& pass : report_.passes) passes.append(nb::make_tuple(pass.name, pass.seconds));
+  out["passes"] = passes;
+  nb::list launches;
+  const std::vector<runtime::LaunchTime> times = program_->profile();
+  for (size_t i = 0; i < parts.steps.size(); ++i)
+    if (const auto* launch = std::get_if<runtime::Launch>(&parts.steps[i])) {
+      nb::dict row;
+      row["name"] = launch->name;
+      row["seconds"] = i < times.size() ? times[i].nanoseconds * 1e-9 : 0.0;
+      row["bytes"] = i < times.size() ? times[i].bytes : 0;
+      launches.append(row);
+    }
+  out["steps"] = launches;
+  return out;
+}
+
+int Compiled::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(islands_.ptr());
+  Py_VISIT(signature_.eager.ptr());
+  for (const auto& [index, tensor] : signature_.constants) Py_VISIT(tensor.ptr());
+  return 0;
+}
+
+void Compiled::clear() {
+  islands_ = nb::list();
+  signature_.eager = nb::none();
+}
+
+}  // namespace graphex::python

@@ -1,0 +1,47 @@
+// graphex._core.Program: a runtime::Program with torch tensors around it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "graphex/compile/compile.h"
+#include "signature.h"
+#include "tensor_exchange.h"
+
+namespace graphex::python {
+
+// The team that all programs of this process share.
+runtime::Team& shared_team();
+
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands, compile::Report report,
+           int threads, bool profile);
+
+  // Boxed: takes the items of `args` and clears it.
+  nb::list call(nb::list args);
+  nb::dict explain() const;
+  const std::string& graph_text() const { return report_.graph; }
+
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+
+ private:
+  friend class Call;
+
+  std::shared_ptr<const runtime::Program> program_;
+  Signature signature_;
+  nb::list islands_;
+  compile::Report report_;
+  int threads_;
+  bool profile_;
+  bool writes_ = false;
+
+  mutable std::mutex mutex_;  // the counters below
+  int64_t calls_ = 0, eager_calls_ = 0;
+};
+
+}  // namespace graphex::python

@@ -1,0 +1,97 @@
+// graphex._core: the native half of the package. python/graphex/signature.md is the contract.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+
+#include "call.h"
+#include "graphex/base/error.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+namespace gx = graphex;
+
+namespace {
+
+template <class T>
+T option(const nb::dict& options, const char* name, T fallback) {
+  return options.contains(name) ? nb::cast<T>(options[name]) : fallback;
+}
+
+// One compiler per instruction-set cap and cache folder: kernels are shared by all programs of the process.
+std::shared_ptr<gx::codegen::KernelCompiler> compiler_for(const std::string& isa, const std::string& cache_dir) {
+  static auto* compilers = new std::map<std::pair<std::string, std::string>, std::shared_ptr<gx::codegen::KernelCompiler>>();
+  auto& slot = (*compilers)[{isa, cache_dir}];
+  if (slot) return slot;
+  gx::codegen::CompilerOptions options;
+  if (isa != "native" && !isa.empty()) options.isa = gx::codegen::parse_isa(isa);
+  options.use_cache = cache_dir != "off";
+  if (options.use_cache) options.cache_dir = cache_dir;
+  return slot = std::make_shared<gx::codegen::KernelCompiler>(options);
+}
+
+std::unique_ptr<gx::python::Compiled> compile(const std::string& text, nb::dict signature, nb::list islands, nb::dict options) {
+  auto graph = gx::ir::parse(text);
+  auto parsed = gx::python::read_signature(signature, graph->symbols, static_cast<int>(graph->inputs.size()),
+                                           static_cast<int>(graph->outputs.size()));
+  gx::compile::Options compile_options;
+  compile_options.emulate_precision_casts = option(options, "emulate_precision_casts", false);
+  for (const auto& name : option(options, "disable_passes", std::vector<std::string>())) compile_options.passes.disabled.insert(name);
+  const auto compiler = compiler_for(option(options, "isa", std::string("native")), option(options, "cache_dir", std::string()));
+  gx::compile::Report report;
+  std::shared_ptr<const gx::runtime::Program> program;
+  {
+    const nb::gil_scoped_release unlocked;
+    program = gx::compile::compile(std::move(graph), compiler, compile_options, &report);
+  }
+  return std::make_unique<gx::python::Compiled>(std::move(program), std::move(parsed), std::move(islands), std::move(report),
+                                                option(options, "threads", 0), option(options, "profile", false));
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? nb::inst_ptr<gx::python::Compiled>(self)->traverse(visit, arg) : 0;
+}
+
+int clear(PyObject* self) {
+  nb::inst_ptr<gx::python::Compiled>(self)->clear();
+  return 0;
+}
+
+PyType_Slot kSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+PyObject* python_kind(gx::ErrorKind kind) {
+  switch (kind) {
+    case gx::ErrorKind::kInvalidArgument:
+      return PyExc_ValueError;
+    case gx::ErrorKind::kUnsupported:
+      return PyExc_NotImplementedError;
+    case gx::ErrorKind::kOutOfMemory:
+      return PyExc_MemoryError;
+    case gx::ErrorKind::kIo:
+      return PyExc_OSError;
+    case gx::ErrorKind::kIndex:
+      return PyExc_IndexError;
+    case gx::ErrorKind::kInternal:
+      break;
+  }
+  return PyExc_RuntimeError;
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const gx::Error& error) {
+      PyErr_SetString(python_kind(error.kind()), error.what());
+    }
+  });
+  nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr())
+      .def("__call__", &gx::python::Compiled::call, "args"_a)
+      .def("explain", &gx::python::Compiled::explain)
+      .def_prop_ro("graph", &gx::python::Compiled::graph_text);
+  m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
+}

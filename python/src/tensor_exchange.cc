@@ -1,0 +1,128 @@
+#include "tensor_exchange.h"
+
+#include <string>
+
+namespace graphex::python {
+namespace {
+
+// The parts of DLPack's C interface that we use (dlpack.h 1.3, dmlc.github.io/dlpack).
+struct DlDevice {
+  int32_t type, id;
+};
+struct DlDataType {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+struct DlTensor {
+  void* data;
+  DlDevice device;
+  int32_t ndim;
+  DlDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+};
+struct DlExchangeApi {
+  uint32_t major, minor;
+  DlExchangeApi* previous;
+  void* allocator;
+  void* from_py;
+  void* to_py;
+  int (*dltensor_from_py)(void* object, DlTensor* out);
+  void* current_work_stream;
+};
+
+constexpr int32_t kCpu = 1;
+
+const DlExchangeApi& exchange_of(nb::handle tensor_type) {
+  const nb::object capsule = tensor_type.attr("__dlpack_c_exchange_api__");
+  auto* api = static_cast<DlExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  if (!api || api->major != 1) throw nb::import_error("graphex needs PyTorch's DLPack exchange API 1.x; use torch 2.13.0");
+  return *api;
+}
+
+bool dtype_of(DlDataType type, DType& out) {
+  struct Row {
+    uint8_t code, bits;
+    DType dtype;
+  };
+  constexpr Row kRows[] = {{6, 8, DType::kBool}, {1, 8, DType::kU8},   {0, 8, DType::kI8},    {0, 16, DType::kI16}, {0, 32, DType::kI32},
+                           {0, 64, DType::kI64}, {2, 16, DType::kF16}, {4, 16, DType::kBF16}, {2, 32, DType::kF32}, {2, 64, DType::kF64}};
+  for (const Row& row : kRows)
+    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) {
+      out = row.dtype;
+      return true;
+    }
+  return false;
+}
+
+std::string place(const char* what, int number) { return std::string("graphex: ") + what + " " + std::to_string(number); }
+
+[[noreturn]] void refuse(const char* what, int number, const std::string& why) {
+  throw nb::value_error((place(what, number) + ": " + why).c_str());
+}
+
+nb::object list_of(std::span<const int64_t> values) {
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (size_t i = 0; i < values.size(); ++i)
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
+  return tuple;
+}
+
+}  // namespace
+
+TensorInfo read_tensor(nb::handle tensor, const char* what, int number) {
+  const Torch& torch = Torch::get();
+  PyTypeObject* type = Py_TYPE(tensor.ptr());
+  if (reinterpret_cast<PyObject*>(type) != torch.tensor_type.ptr() && reinterpret_cast<PyObject*>(type) != torch.parameter_type.ptr())
+    throw nb::type_error((place(what, number) + ": expected a torch.Tensor or torch.nn.Parameter, got " + type->tp_name).c_str());
+  static const DlExchangeApi& api = exchange_of(torch.tensor_type);
+  DlTensor view;
+  if (api.dltensor_from_py(tensor.ptr(), &view) != 0) throw nb::python_error();
+  TensorInfo info;
+  if (view.device.type != kCpu) refuse(what, number, "expected a CPU tensor; move it by .cpu()");
+  if (!dtype_of(view.dtype, info.dtype)) refuse(what, number, "its dtype has no kernels here");
+  bool empty = false;
+  for (int d = 0; d < view.ndim; ++d) empty |= view.shape[d] == 0;
+  if (!view.data && !empty) refuse(what, number, "it has no memory of its own (fake, resized to nothing, or a wrapper)");
+  info.data = static_cast<char*>(view.data) + view.byte_offset;
+  info.rank = view.ndim;
+  info.shape = view.shape;
+  info.strides = view.strides;
+  return info;
+}
+
+const Torch& Torch::get() {
+  static const Torch* kTorch = [] {
+    auto* torch = new Torch();
+    const nb::module_ module = nb::module_::import_("torch");
+    torch->empty_strided = nb::module_::import_("torch._C._dynamo.guards").attr("_empty_strided_cpu");
+    torch->as_strided = module.attr("as_strided");
+    torch->get_num_threads = module.attr("get_num_threads");
+    torch->tensor_type = module.attr("Tensor");
+    torch->parameter_type = module.attr("nn").attr("Parameter");
+    constexpr const char* kNames[kDTypeCount] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+    for (int i = 0; i < kDTypeCount; ++i) torch->dtypes[i] = module.attr(kNames[i]);
+    return torch;
+  }();
+  return *kTorch;
+}
+
+nb::object make_tensor(std::span<const int64_t> shape, std::span<const int64_t> strides, DType dtype) {
+  const Torch& torch = Torch::get();
+  const nb::object sizes = list_of(shape), steps = list_of(strides);
+  PyObject* args[] = {sizes.ptr(), steps.ptr(), torch.dtypes[static_cast<int>(dtype)].ptr()};
+  PyObject* made = PyObject_Vectorcall(torch.empty_strided.ptr(), args, 3, nullptr);
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t storage_offset) {
+  const nb::object sizes = list_of(shape), steps = list_of(strides), offset = nb::int_(storage_offset);
+  PyObject* args[] = {base.ptr(), sizes.ptr(), steps.ptr(), offset.ptr()};
+  PyObject* made = PyObject_Vectorcall(Torch::get().as_strided.ptr(), args, 4, nullptr);
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+}  // namespace graphex::python
