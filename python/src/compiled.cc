@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "call.h"
-#include <thread>
+#include "graphex/runtime/cpu/usable_cpus.h"
 
 namespace graphex::python {
 
 runtime::Team& shared_team() {
-  static runtime::Team* team = runtime::make_team(static_cast<int>(std::thread::hardware_concurrency())).release();  // workers may outlive main
+  static runtime::Team* team = runtime::make_team(runtime::usable_cpus()).release();  // workers may outlive main
   return *team;
 }
 

@@ -31,7 +31,7 @@ std::shared_ptr<gx::codegen::KernelCompiler> compiler_for(const std::string& isa
   return slot = std::make_shared<gx::codegen::KernelCompiler>(options);
 }
 
-std::unique_ptr<gx::python::Compiled> compile(const std::string& text, nb::dict signature, nb::list islands, nb::dict options) {
+gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::list islands, nb::dict options) {
   auto graph = gx::ir::parse(text);
   auto parsed = gx::python::read_signature(signature, graph->symbols, static_cast<int>(graph->inputs.size()),
                                            static_cast<int>(graph->outputs.size()));
@@ -45,7 +45,7 @@ std::unique_ptr<gx::python::Compiled> compile(const std::string& text, nb::dict 
     const nb::gil_scoped_release unlocked;
     program = gx::compile::compile(std::move(graph), compiler, compile_options, &report);
   }
-  return std::make_unique<gx::python::Compiled>(std::move(program), std::move(parsed), std::move(islands), std::move(report),
+  return new gx::python::Compiled(std::move(program), std::move(parsed), std::move(islands), std::move(report),
                                                 option(options, "threads", 0), option(options, "profile", false));
 }
 
