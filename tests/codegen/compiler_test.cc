@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bit>
@@ -128,6 +129,22 @@ TEST(Compiler, AFailureSparesTheOthersAndMayBeRepeated) {
   EXPECT_THROW(compile_one(compiler, bad), Error);
   EXPECT_EQ(run_skeleton(compile_one(compiler, skeleton(1)), 10, 2.0f), expected_skeleton(10, 2.0f, true));
   EXPECT_EQ(compiler.stats().compiled, 1);
+}
+
+// Data loaders and servers fork: a child goes on with its parent's compiler.
+TEST(Compiler, WorksInAForkedChild) {
+  KernelCompiler compiler({.use_cache = false});
+  const Kernel before = compile_one(compiler, skeleton(1));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool old_works = run_skeleton(before, 100, 2.0f) == expected_skeleton(100, 2.0f, true);
+    const Kernel fresh = compile_one(compiler, skeleton(0));
+    const bool new_works = run_skeleton(fresh, 100, 2.0f) == expected_skeleton(100, 2.0f, false);
+    _exit(old_works && new_works ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 class CompilerCache : public testing::Test {
