@@ -15,47 +15,47 @@ struct Group {
   static constexpr int parts = 1;
   static constexpr int elements = kLanes;
   static constexpr int index(int, int lane) { return lane; }
-  GX_INLINE void widen(const T* from, Vec out[parts]) { out[0] = load_floats<kLanes>(from); }
+  GX_INLINE Vec widen(const T* from, int) { return load_floats<kLanes>(from); }
 };
 template <>
 struct Group<bf16> {
   static constexpr int parts = 2;
   static constexpr int elements = 2 * kLanes;
   static constexpr int index(int part, int lane) { return 2 * lane + part; }
-  GX_INLINE void widen(const bf16* from, Vec out[parts]) {
+  GX_INLINE Vec widen(const bf16* from, int part) {
     const auto pairs = load<Words<kLanes>>(from);
-    out[0] = __builtin_bit_cast(Vec, pairs << 16);
-    out[1] = __builtin_bit_cast(Vec, pairs & 0xffff0000u);
+    return __builtin_bit_cast(Vec, part == 0 ? pairs << 16 : pairs & 0xffff0000u);
   }
 };
 
-// The last `count` (< elements) of a row: the missing ones are zero and their memory isn't touched.
+// The last `count` (< elements) of a row with zeros behind them; memory beyond them isn't touched.
 template <class T>
-GX_INLINE void widen_tail(const T* from, int64_t count, Vec out[Group<T>::parts]) {
-  T copy[Group<T>::elements] = {};
-  for (int64_t i = 0; i < count; ++i) {
-    copy[i] = from[i];
-    asm volatile("" ::: "memory");  // else the loop becomes a call of memcpy, around which every sum is spilled
+struct Tail {
+  T values[Group<T>::elements] = {};
+
+  GX_INLINE void copy(Tail& to, const T* from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      to.values[i] = from[i];
+      asm volatile("" ::: "memory");  // else the loop becomes a call of memcpy, around which every sum is spilled
+    }
   }
-  Group<T>::widen(copy, out);
-}
+};
 
 // One row, contiguous along k, into row `row` of a panel of `rows`.
 template <class T>
 GX_NOINLINE void pack_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t k) {
-  constexpr int kParts = Group<T>::parts;
   constexpr int kElements = Group<T>::elements;
   float* to = panel + row * kLanes;
-  Vec values[kParts];
+  const auto put = [&](const T* group) __attribute__((always_inline)) {
+#pragma unroll
+    for (int part = 0; part < Group<T>::parts; ++part, to += rows * kLanes) store(to, Group<T>::widen(group, part));
+  };
 #pragma clang loop unroll(disable)
-  for (; k > 0; k -= kElements, from += kElements) {
-    if (k >= kElements) {
-      Group<T>::widen(from, values);
-    } else {
-      widen_tail(from, k, values);
-    }
-    for (int part = 0; part < kParts; ++part, to += rows * kLanes) store(to, values[part]);
-  }
+  for (; k >= kElements; k -= kElements, from += kElements) put(from);
+  if (k == 0) return;
+  Tail<T> tail;
+  Tail<T>::copy(tail, from, k);
+  put(tail.values);
 }
 
 // The same for any stride along k.

@@ -35,44 +35,53 @@ GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, Qu
   for (int row = 0; row < R; ++row) out[row] = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
 }
 
-template <class T, int R>
-GX_INLINE void add_group(const float* a, const Vec (&values)[Group<T>::parts], int column, Vec (&sums)[R][4]) {
+// One group of k for C columns. Where a raw load widens to several vectors and there are several rows, it is loaded
+// again for each: kept in a register it would push sums out.
+template <class T, int R, int C>
+GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&sums)[R][C]) {
 #pragma unroll
-  for (int part = 0; part < Group<T>::parts; ++part)
+  for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes) {
+    if (part > 0 && R * C >= 8) asm volatile("" ::: "memory");
 #pragma unroll
-    for (int row = 0; row < R; ++row)
-      sums[row][column] = multiply_add(load<Vec>(a + (part * R + row) * kLanes), values[part], sums[row][column]);
-}
-
-// One group of k for all columns.
-template <class T, int R>
-GX_INLINE void add_columns(const float* a, const T* const b[4], int64_t at, Vec (&sums)[R][4]) {
-  Vec values[Group<T>::parts];
+    for (int column = 0; column < C; ++column) {
+      const Vec value = Group<T>::widen(b[column] + at, part);
 #pragma unroll
-  for (int column = 0; column < 4; ++column) {
-    Group<T>::widen(b[column] + at, values);
-    add_group<T, R>(a, values, column, sums);
-  }
-}
-
-// A packed, B as four rows contiguous along k, read where they are.
-template <class T, int R>
-GX_NOINLINE void tile_direct(const float* a, const T* const b[4], int64_t k, Quad out[R]) {
-  constexpr int kElements = Group<T>::elements, kParts = Group<T>::parts;
-  Vec sums[R][4] = {};
-  int64_t at = 0;
-#pragma clang loop unroll(disable)
-  for (; at + kElements <= k; at += kElements, a += kParts * R * kLanes) add_columns<T, R>(a, b, at, sums);
-  if (at < k) {
-    Vec values[kParts];
-#pragma unroll
-    for (int column = 0; column < 4; ++column) {
-      widen_tail(b[column] + at, k - at, values);
-      add_group<T, R>(a, values, column, sums);
+      for (int row = 0; row < R; ++row)
+        sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), value, sums[row][column]);
     }
   }
+}
+
+// A packed, B as C rows contiguous along k, read where they are; `ahead` elements further is what comes next.
+template <class T, int R, int C>
+GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int64_t ahead, Quad out[R][C / 4]) {
+  constexpr int kElements = Group<T>::elements, kStep = Group<T>::parts * R * kLanes;
+  Vec sums[R][C] = {};
+  const T* rows[C];
 #pragma unroll
-  for (int row = 0; row < R; ++row) out[row] = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
+  for (int column = 0; column < C; ++column) rows[column] = b[column];
+  int64_t at = 0;
+#pragma clang loop unroll(disable)
+  for (; at + kElements <= k; at += kElements, a += kStep) {
+    if (R > 1)
+#pragma unroll
+      for (int column = 0; column < C; ++column) __builtin_prefetch(rows[column] + at + ahead);
+    add_group<T, R, C>(a, rows, at, sums);
+  }
+  if (at < k) {
+    Tail<T> tails[C];
+#pragma unroll
+    for (int column = 0; column < C; ++column) {
+      Tail<T>::copy(tails[column], b[column] + at, k - at);
+      rows[column] = tails[column].values;
+    }
+    add_group<T, R, C>(a, rows, 0, sums);
+  }
+#pragma unroll
+  for (int row = 0; row < R; ++row)
+#pragma unroll
+    for (int i = 0; i < C; i += 4)
+      out[row][i / 4] = sum_lanes(sums[row][i], sums[row][i + 1], sums[row][i + 2], sums[row][i + 3]);
 }
 
 }  // namespace graphex::kernels::matmul
