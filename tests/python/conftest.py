@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +32,16 @@ def interpreter(monkeypatch):
     from graphex import backend
 
     monkeypatch.setattr(backend, "build_program", ir_interpreter.compile)
+
+
+@pytest.fixture
+def backend(request):
+    """The name of the backend under test; its absence is a failure, so that a lost Python door can't look green."""
+    from check import BACKEND, NATIVE_SOURCE
+    from torch._dynamo.backends.registry import list_backends
+
+    if BACKEND not in list_backends(exclude_tags=()):
+        pytest.fail(f"torch.compile knows no backend '{BACKEND}': build and install graphex first (./dev build)")
+    if BACKEND == "graphex" and not NATIVE_SOURCE.exists():
+        request.getfixturevalue("interpreter")  # until the native module is written
+    return BACKEND
