@@ -64,6 +64,11 @@ def at_least_one(size: Size) -> Size:
 
 def contiguous_strides(shape: Sequence[Size]) -> tuple[Size, ...]:
     """Row-major strides, a size of 0 counting as 1, as torch gives them."""
+    return _contiguous_strides(shape if type(shape) is tuple else tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
     strides: list[Size] = []
     step: Size = 1
     for size in reversed(shape):

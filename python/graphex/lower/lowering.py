@@ -263,13 +263,12 @@ def view_of(lo: Lowering, node: fx.Node) -> Any:
     return tuple(map(one, val)) if isinstance(val, list | tuple) else one(val)
 
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
 def source_of(node: fx.Node) -> str:
     """ "file:line" of the model's code that made the node; "" when unknown."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+    trace = node.meta.get("stack_trace") or ""
+    parts = trace[trace.rfind('File "') + 6 :].split('"', 1) if 'File "' in trace else []
+    line = parts[1].partition("line ")[2].split(",")[0].split("\n")[0] if len(parts) == 2 else ""
+    return f"{parts[0]}:{line}" if line.isdigit() else ""
 
 
 def source_line(node: fx.Node) -> str:

@@ -8,6 +8,7 @@ eager rounds them first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 _CATEGORY = {bool: 0, int: 1, float: 2}
 _DEFAULTS = {0: torch.bool, 1: torch.int64}
+
+
+@cache
+def promoted(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    """torch.promote_types, asked once per pair: under tracing it costs a dispatch."""
+    return a if a == b else torch.promote_types(a, b)
 
 
 def category(dtype: torch.dtype) -> int:
@@ -43,12 +50,12 @@ def common_dtype(operands: Sequence[Value | Size | float]) -> torch.dtype:
         if isinstance(operand, Value):
             level = 0 if operand.rank else 1
             now = levels[level]
-            levels[level] = operand.dtype if now is None else torch.promote_types(now, operand.dtype)
+            levels[level] = operand.dtype if now is None else promoted(now, operand.dtype)
         else:
             scalar = max(scalar, scalar_category(operand))
     result = levels[0]
     if levels[1] is not None and (result is None or category(levels[1]) > category(result)):
-        result = levels[1] if result is None else torch.promote_types(result, levels[1])
+        result = levels[1] if result is None else promoted(result, levels[1])
     if scalar > (category(result) if result is not None else -1):
         return _DEFAULTS.get(scalar, torch.get_default_dtype())
     assert result is not None

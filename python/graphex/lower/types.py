@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -51,10 +52,7 @@ class Spec:
 
     def text(self) -> str:
         """The type in the IR's syntax."""
-        text = f"{DTYPES[self.dtype]}[{', '.join(map(text_of, self.shape))}]"
-        if self.strides == contiguous_strides(self.shape):
-            return text
-        return f"{text} strides [{', '.join(map(text_of, self.strides))}]"
+        return _type_text(self.dtype, self.shape, self.strides)
 
     def is_contiguous(self) -> bool:
         """Whether the strides are row-major; those of sizes of 1 don't count."""
@@ -66,6 +64,14 @@ class Spec:
     def is_dense(self) -> bool:
         """Whether some order of the dimensions is row-major: no gaps, no overlap."""
         return self.is_contiguous() or _is_dense_permutation(self.shape, self.strides)
+
+
+@lru_cache(maxsize=4096)
+def _type_text(dtype: torch.dtype, shape: tuple[Size, ...], strides: tuple[Size, ...]) -> str:
+    text = f"{DTYPES[dtype]}[{', '.join(map(text_of, shape))}]"
+    if strides == contiguous_strides(shape):
+        return text
+    return f"{text} strides [{', '.join(map(text_of, strides))}]"
 
 
 def _is_dense_permutation(shape: Sequence[Size], strides: Sequence[Size]) -> bool:
