@@ -140,7 +140,7 @@ def _program(lowered: Lowered, gm: fx.GraphModule, values: dict[str, Any], repor
     signature = {**lowered.signature, "eager": _boxed_eager(gm)}
     try:
         program = build_program(lowered.text, signature, lowered.callables, core_options(values))
-    except NotImplementedError as why:
+    except (NotImplementedError, RuntimeError, ValueError) as why:
         if values["fallback"] == "error":
             raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
         report.native, report.islands = 0, []
@@ -156,16 +156,9 @@ def build_program(text: str, signature: dict[str, Any], islands: list[Compiled],
 
 
 def _boxed(program: Any) -> Compiled:
-    """The program as AOT wants it: one list of arguments. The mark is on the type where that allows attributes."""
-    if getattr(program, "_boxed_call", False):
-        return program
-
-    def run(args: list[Any]) -> Any:
-        return program(args)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    run.program = program  # type: ignore[attr-defined]
-    return run
+    """The program with the mark that AOT looks for: it takes one list of arguments, which it clears."""
+    program._boxed_call = True
+    return program
 
 
 def _by_eager(gm: fx.GraphModule, report: GraphReport, reason: str) -> Compiled:

@@ -37,7 +37,6 @@ class GraphReport:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, with the native module's figures."""
         program = self.alive() if self.alive is not None else None
-        program = getattr(program, "program", program)
         figures = program.explain() if hasattr(program, "explain") else {}
         islands = [{"op": i.name, "reason": i.reason, "source": i.source} for i in self.islands]
         return {
@@ -198,6 +197,7 @@ def _graph_lines(index: int, graph: dict[str, Any]) -> Iterator[str]:
 
 def _kernel_lines(program: dict[str, Any]) -> Iterator[str]:
     """The slowest kernels, when they were timed."""
-    kernels = [k for k in program.get("kernels_list", []) or [] if isinstance(k, dict) and "seconds" in k]
-    for kernel in sorted(kernels, key=lambda k: -k["seconds"])[:20]:
-        yield "  " + ", ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in kernel.items())
+    steps = [step for step in program.get("steps", ()) if step.get("seconds")]
+    for step in sorted(steps, key=lambda s: -s["seconds"])[:20]:
+        rate = step["bytes"] / step["seconds"] / 1e9
+        yield f"  {step['seconds'] * 1e6:10.1f} us {rate:8.2f} GB/s  {step['name']}"

@@ -82,6 +82,7 @@ PyObject* python_kind(gx::ErrorKind kind) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // torch keeps compiled graphs until the process ends
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
@@ -89,7 +90,7 @@ NB_MODULE(_core, m) {
       PyErr_SetString(python_kind(error.kind()), error.what());
     }
   });
-  nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr())
+  nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr(), nb::is_weak_referenceable())
       .def("__call__", &gx::python::Compiled::call, "args"_a)
       .def("explain", &gx::python::Compiled::explain)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);

@@ -174,8 +174,6 @@ def index_add(a: Attrs, x: torch.Tensor, i: torch.Tensor, src: torch.Tensor) -> 
 
 
 class Program:
-    _boxed_call = True
-
     def __init__(self, text: str, signature: dict[str, Any], islands: list[Any], options: dict[str, Any]) -> None:
         self.signature, self.islands = signature, islands
         self.symbols: list[str] = []
