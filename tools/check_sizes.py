@@ -28,6 +28,7 @@ SCOPE = re.compile(
     re.DOTALL,
 )
 TEST = re.compile(r"\b(TEST(?:_[FP])?)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+MACRO_CALL = re.compile(r"^(?!TEST)[A-Z][A-Z0-9_]{2,}\([^{}\n]*\)$", re.MULTILINE)  # alone on a line, no semicolon
 CALLED = re.compile(r"([\w:~]+|operator\s*\S+?)\s*\(")
 
 
@@ -45,29 +46,26 @@ def function_name(head):
 
 def cpp_functions(text):
     """(name, first line, lines) of each function at namespace or class level; a rough brace count, no parser."""
-    text = NOISE.sub(blank, text)
-    head_begin, scopes, line = 0, [], 1
-    for at, char in enumerate(text):
-        if char == "\n":
-            line += 1
-        elif char == "{":
-            head = text[head_begin:at]
-            outside = all(kind == "scope" for kind, *_ in scopes)
-            if SCOPE.match(head.strip()):
-                scopes.append(("scope",))
-            elif outside and function_name(head):
-                first = line - head.lstrip().count("\n")
-                scopes.append(("function", function_name(head), first))
-            else:
-                scopes.append(("block",))
-            head_begin = at + 1
-        elif char == "}" and scopes:
+    text = MACRO_CALL.sub(blank, NOISE.sub(blank, text))
+    head_begin, scopes = 0, []
+    for mark in re.finditer(r"[{};]", text):
+        at = mark.start()
+        if mark[0] == "{":
+            scopes.append(opened(text[head_begin:at], scopes, text.count("\n", 0, at) + 1))
+        elif mark[0] == "}" and scopes:
             kind, *rest = scopes.pop()
             if kind == "function":
-                yield rest[0], rest[1], line - rest[1] + 1
-            head_begin = at + 1
-        elif char == ";":
-            head_begin = at + 1
+                yield rest[0], rest[1], text.count("\n", 0, at) + 1 - rest[1] + 1
+        head_begin = at + 1
+
+
+def opened(head, scopes, line):
+    """What a brace after `head` on `line` opens."""
+    if SCOPE.match(head.strip()):
+        return ("scope",)
+    if all(kind == "scope" for kind, *_ in scopes) and function_name(head):
+        return ("function", function_name(head), line - head.lstrip().count("\n"))
+    return ("block",)
 
 
 def python_functions(text):

@@ -79,6 +79,12 @@ def test_braces_in_text_and_macros_do_not_count(tmp_path):
     assert len(sizes.check(tmp_path)) == 1
 
 
+def test_macro_calls_before_a_function_are_not_its_head(tmp_path):
+    write(tmp_path, "graphex/ir/x.cc", "GX_ALL(eq, a == b)\n" * 90 + cpp(10))
+    write(tmp_path, "graphex/ir/y.cc", "void g() {\n  for (T x : {\n    T(1),\n    T(2)})\n    add(x);\n}\n" + cpp(50))
+    assert sizes.check(tmp_path) == []
+
+
 def test_members_are_measured_and_classes_are_not(tmp_path):
     members = "".join(f"  int m{i}() {{ return {i}; }}\n" for i in range(90))
     write(tmp_path, "graphex/ir/x.h", "class Big {\n" + members + "};\n")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
 
 from .errors import Unsupported
 
-Size = int | sympy.Expr
+Size: TypeAlias = int | sympy.Expr
 
 
 def to_size(value: Any) -> Size:
