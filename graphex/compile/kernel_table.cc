@@ -1,9 +1,8 @@
 // Which kernel serves which operator, and how its contract (graphex/kernels/*/*.h) is filled in.
 #include <algorithm>
-#include <map>
 
 #include "graphex/base/error.h"
-#include "graphex/compile/lowering.h"
+#include "graphex/compile/kernel_table.h"
 #include "graphex/kernels/attention/attention.h"
 #include "graphex/kernels/matmul/matmul.h"
 #include "graphex/ops/checks.h"
@@ -34,14 +33,6 @@ struct Matrix {
     stride_column = type.strides[rank - 1];
   }
 };
-
-// Strides that broadcast `type` to a result of `rank` dimensions; sizes of 1 don't move.
-std::vector<Expr> broadcast_strides(const ir::Type& type, int rank) {
-  std::vector<Expr> strides(rank, Expr(0));
-  for (int d = 0; d < type.rank(); ++d)
-    if (!type.shape[d].is(1)) strides[rank - type.rank() + d] = type.strides[d];
-  return strides;
-}
 
 void lower_matmul(Lowering& out, Node& node) {
   const bool with_addend = node.op == "addmm";
@@ -134,19 +125,18 @@ void lower_region_write(Lowering& out, Node& node) {
   out.copy(node.inputs[1], out.pointer_at(node.out(), node.expr("offset"), true), node.exprs("strides"));
 }
 
-struct Row {
-  KernelLowering lower;
-  bool (*fits)(const Node&);
-};
-
 bool always(const Node&) { return true; }
 
-const std::map<std::string_view, Row>& table() {
-  static const std::map<std::string_view, Row> kTable = {
-      {"addmm", {lower_matmul, in_f32}},       {"attention", {lower_attention, attention_fits}},
-      {"cat", {lower_cat, always}},            {"matmul", {lower_matmul, in_f32}},
-      {"region_write", {lower_region_write, always}},
-  };
+const KernelTable& table() {
+  static const KernelTable kTable = [] {
+    KernelTable rows = indexing_kernels();
+    rows.merge(KernelTable{{"addmm", {lower_matmul, in_f32}},
+                           {"attention", {lower_attention, attention_fits}},
+                           {"cat", {lower_cat, always}},
+                           {"matmul", {lower_matmul, in_f32}},
+                           {"region_write", {lower_region_write, always}}});
+    return rows;
+  }();
   return kTable;
 }
 

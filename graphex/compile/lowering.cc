@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "graphex/base/error.h"
+#include "graphex/compile/kernel_table.h"
 #include "graphex/ops/checks.h"
 
 namespace graphex::compile {
@@ -88,6 +89,11 @@ Pointer Lowering::pointer(ir::Value* value, bool written) {
 Pointer Lowering::workspace() {
   parts_.buffers.push_back({runtime::BufferKind::kArena, -1, size(0), -1, -1, -1, false});
   return {static_cast<int>(parts_.buffers.size()) - 1, size(0), size(0), true};
+}
+
+Pointer Lowering::temporary(const ir::Expr& bytes) {
+  parts_.buffers.push_back({runtime::BufferKind::kArena, -1, size(bytes), -1, -1, -1, false});
+  return {static_cast<int>(parts_.buffers.size()) - 1, size(0), size(bytes), true};
 }
 
 void Lowering::launch(codegen::KernelRequest request, std::string name, std::vector<Pointer> pointers,

@@ -29,6 +29,8 @@ class Lowering {
   runtime::Pointer pointer_at(ir::Value* base, const ir::Expr& offset, bool written);
   // Memory that only these launches use; its size is what step `step`'s workspace function says.
   runtime::Pointer workspace();
+  // Memory that one node's launches use among themselves.
+  runtime::Pointer temporary(const ir::Expr& bytes);
   void launch(codegen::KernelRequest request, std::string name, std::vector<runtime::Pointer> pointers,
               std::vector<runtime::SizeId> sizes, bool owns_workspace = false);
   void hand(const std::string& module, const std::string& entry, std::vector<std::pair<std::string, int64_t>> knobs,
@@ -55,9 +57,5 @@ class Lowering {
   std::vector<codegen::KernelRequest> requests_;
   std::vector<int> request_of_step_;
 };
-
-// Kernels of operators that have one of their own. Null when there is none for these types.
-using KernelLowering = void (*)(Lowering&, ir::Node&);
-KernelLowering kernel_for(const ir::Node& node);
 
 }  // namespace graphex::compile

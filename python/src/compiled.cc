@@ -1,5 +1,7 @@
 #include "compiled.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 
 #include "call.h"
