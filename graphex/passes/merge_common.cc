@@ -1,6 +1,7 @@
 // Merges nodes that compute the same thing: equal operator, operands, attributes and result types.
 //   %a = f(%x) {k=1}; %b = f(%x) {k=1}   ->   %a for both
-// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share memory.
+// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share memory,
+// and values that an operator overwrites: each can then be made where that operator's result lies.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -22,6 +23,14 @@ std::string key_of(const ir::Node& node, const ir::Graph& graph) {
   return key + ir::print(attrs, graph);
 }
 
+std::unordered_set<const ir::Node*> kept_apart(const ir::Graph& graph) {
+  std::unordered_set<const ir::Node*> nodes;
+  for (ir::Value* output : graph.outputs) nodes.insert(ops::base_of(output)->node);
+  for (const auto& node : graph.nodes)
+    if (const int operand = ops::op_of(*node).overwrites; operand >= 0) nodes.insert(ops::base_of(node->inputs[operand])->node);
+  return nodes;
+}
+
 ir::Value* latest(const Replaced& replaced, ir::Value* value) {
   const auto it = replaced.find(value);
   return it == replaced.end() ? value : it->second;
@@ -32,11 +41,10 @@ ir::Value* latest(const Replaced& replaced, ir::Value* value) {
 void merge_common(ir::Graph& graph) {
   std::unordered_map<std::string, ir::Node*> seen;
   Replaced replaced;
-  std::unordered_set<const ir::Node*> returned;
-  for (ir::Value* output : graph.outputs) returned.insert(ops::base_of(output)->node);
+  const std::unordered_set<const ir::Node*> apart = kept_apart(graph);
   for (auto& node : graph.nodes) {
     for (ir::Value*& input : node->inputs) input = latest(replaced, input);
-    if (node->op == "island" || returned.count(node.get())) continue;
+    if (node->op == "island" || apart.count(node.get())) continue;
     const auto [it, fresh] = seen.emplace(key_of(*node, graph), node.get());
     if (!fresh)
       for (size_t i = 0; i < node->outputs.size(); ++i) replaced[node->outputs[i].get()] = it->second->outputs[i].get();
