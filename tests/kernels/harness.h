@@ -26,7 +26,8 @@ inline std::vector<codegen::Isa> host_levels() {
 }
 
 // One compiler per level, for the life of the process; equal requests share a kernel.
-inline codegen::Kernel compile_kernel(codegen::Isa isa, const codegen::HandKernel& request) {
+inline std::vector<codegen::Kernel> compile_kernels(codegen::Isa isa,
+                                                    const std::vector<codegen::KernelRequest>& requests) {
   static std::map<codegen::Isa, std::unique_ptr<codegen::KernelCompiler>> compilers;
   auto& compiler = compilers[isa];
   if (!compiler) {
@@ -35,8 +36,11 @@ inline codegen::Kernel compile_kernel(codegen::Isa isa, const codegen::HandKerne
     options.use_cache = false;
     compiler = std::make_unique<codegen::KernelCompiler>(options);
   }
-  const codegen::KernelRequest requests[] = {request};
-  return compiler->compile(requests)[0];
+  return compiler->compile(requests);
+}
+
+inline codegen::Kernel compile_kernel(codegen::Isa isa, const codegen::HandKernel& request) {
+  return compile_kernels(isa, {request})[0];
 }
 
 // `count` elements whose last byte is the last before an inaccessible page, so that reading past the end faults.
@@ -46,7 +50,8 @@ class Guarded {
   explicit Guarded(size_t count, T value = T{}) : count_(count) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     bytes_ = (count * sizeof(T) + page - 1) / page * page;
-    base_ = static_cast<char*>(mmap(nullptr, bytes_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ =
+        static_cast<char*>(mmap(nullptr, bytes_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_NE(base_, MAP_FAILED);
     EXPECT_EQ(mprotect(base_ + bytes_, page, PROT_NONE), 0);
     bytes_ += page;

@@ -2,16 +2,18 @@
 // with g = h / (query_heads / kv_heads), so grouped heads are never expanded. Accumulation and softmax are fp32.
 //
 // Three entries per element type (f32, bf16, f16) share one operand list and one size list:
-//   gx_attention_partial_<t>   many keys, few queries (decode): one tile per (batch, kv head, chunk of keys), into workspace
-//   gx_attention_merge_<t>     one tile per (batch, head, query): joins the chunks of `partial`; same workspace pointer
-//   gx_attention_<t>           many queries (prefill): one tile per (batch, kv head, block of queries)
+//   gx_attention_partial_<t>   many keys, few queries (decode): one tile per (batch, kv head, chunk of keys), into
+//   workspace gx_attention_merge_<t>     one tile per (batch, head, query): joins the chunks of `partial`; same
+//   workspace pointer gx_attention_<t>           many queries (prefill): one tile per (batch, kv head, block of
+//   queries)
 // A program launches all three in this order. Their tile functions agree on who does the work: up to kSplitQueries
 // queries go to partial and merge, more to the last; the others then have 0 tiles. Every row is written exactly once.
 // The workspace is asked of `gx_attention_partial_<t>_workspace`; `merge` reads what `partial` left there.
 //
 // Knobs: GX_MASK (AttentionMask), GX_MASK_F32 (the additive mask is f32, not the element type), GX_LSE (write pointer
 // kLse), GX_HEAD_DIM and GX_VALUE_DIM (0, or the value of kHeadDim / kValueDim, for tighter loops).
-// A query whose keys are all masked, or that has no keys, yields 0 and a logsumexp of -inf.
+// A query whose keys are all masked, or that has no keys, yields 0, and 0 as its logsumexp, as
+// PyTorch's CPU kernel does.
 #pragma once
 
 #include <stdint.h>
@@ -41,15 +43,35 @@ enum AttentionPointer : int {
 
 // Positions in the size list. Strides count elements; the last dimension of out, query, key and value has stride 1.
 enum AttentionSize : int {
-  kBatch, kQueryHeads, kKvHeads, kQueries, kKeys, kHeadDim, kValueDim,
+  kBatch,
+  kQueryHeads,
+  kKvHeads,
+  kQueries,
+  kKeys,
+  kHeadDim,
+  kValueDim,
   kScale,  // bit pattern of a double
-  kOutStrideB, kOutStrideH, kOutStrideL,
-  kQueryStrideB, kQueryStrideH, kQueryStrideL,
-  kKeyStrideB, kKeyStrideH, kKeyStrideL,
-  kValueStrideB, kValueStrideH, kValueStrideL,
-  kMaskStrideB, kMaskStrideH, kMaskStrideI, kMaskStrideJ,
-  kBoundStrideB, kBoundStrideI,
-  kLseStrideB, kLseStrideH, kLseStrideI,
+  kOutStrideB,
+  kOutStrideH,
+  kOutStrideL,
+  kQueryStrideB,
+  kQueryStrideH,
+  kQueryStrideL,
+  kKeyStrideB,
+  kKeyStrideH,
+  kKeyStrideL,
+  kValueStrideB,
+  kValueStrideH,
+  kValueStrideL,
+  kMaskStrideB,
+  kMaskStrideH,
+  kMaskStrideI,
+  kMaskStrideJ,
+  kBoundStrideB,
+  kBoundStrideI,
+  kLseStrideB,
+  kLseStrideH,
+  kLseStrideI,
   kWindow,  // causal and bound only: the last `window` allowed keys take part; 0 or less: all of them
   kAttentionSizes
 };

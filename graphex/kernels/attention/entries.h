@@ -17,7 +17,7 @@ GX_INLINE const T* at_kv_head(void* const* pointers, AttentionPointer operand, c
 template <typename T>
 GX_INLINE void store_row(T* to, const float* from, float factor, int64_t count) {
   int64_t d = 0;
-  for (; d + kLanes <= count; d += kLanes) store(to + d, load(from + d) * factor);
+  for (; d + kLanes <= count; d += kLanes) store_as(to + d, load(from + d) * factor);
   if (d < count) store_part(to + d, load(from + d) * factor, count - d);
 }
 
@@ -35,14 +35,14 @@ GX_INLINE double natural_log(double x) {
 
 // Divides a row by its sum, rounds it, and records its logsumexp.
 template <typename T>
-GX_PHASE void finish_row(void* const* pointers, const int64_t* sizes, int64_t b, int64_t h, int64_t i, const float* out,
-                          float maximum, float sum) {
+GX_NOINLINE void finish_row(void* const* pointers, const int64_t* sizes, int64_t b, int64_t h, int64_t i,
+                            const float* out, float maximum, float sum) {
   T* to = static_cast<T*>(pointers[kOut]) + b * sizes[kOutStrideB] + h * sizes[kOutStrideH] + i * sizes[kOutStrideL];
   store_row(to, out, sum == 0 ? 0.0f : 1.0f / sum, value_dim(sizes));
   if (!GX_LSE) return;
   float* lse = static_cast<float*>(pointers[kLse]);
   const int64_t at = b * sizes[kLseStrideB] + h * sizes[kLseStrideH] + i * sizes[kLseStrideI];
-  lse[at] = sum > 0 ? static_cast<float>(maximum + natural_log(sum)) : sum == 0 ? -__builtin_inff() : sum;
+  lse[at] = sum > 0 ? static_cast<float>(maximum + natural_log(sum)) : sum;
 }
 
 // ---- prefill ----
@@ -63,7 +63,8 @@ GX_INLINE void prefill_tile(void* const* pointers, const int64_t* sizes, int64_t
   const int64_t blocks = query_blocks(sizes), splits = head_blocks(sizes);
   const int64_t kv_head = tile / blocks / splits % sizes[kKvHeads], split = tile / blocks % splits;
   const int64_t heads = heads_per_block(sizes), group = group_size(sizes), queries = queries_per_block(sizes);
-  const int64_t first_query = paired(tile % blocks, blocks) * queries, split_heads = min_of(heads, group - split * heads);
+  const int64_t first_query = paired(tile % blocks, blocks) * queries,
+                split_heads = min_of(heads, group - split * heads);
   if (split_heads <= 0) return;
   Rows rows = take_rows(scratch, sizes, split_heads * min_of(queries, sizes[kQueries] - first_query));
   rows.batch = tile / blocks / splits / sizes[kKvHeads];
@@ -128,7 +129,12 @@ GX_INLINE void partial_chunk(void* const* pointers, const int64_t* sizes, int64_
   const T* keys = at_kv_head<T>(pointers, kKey, sizes, kKeyStrideB, b, kv_head);
   const T* values = at_kv_head<T>(pointers, kValue, sizes, kValueStrideB, b, kv_head);
   if (rows.count <= kDirectRows) {
-    if (begin < end) attend_direct(rows, sizes, keys, values, begin, end - begin);
+    const bool more = last + keys_per_chunk(sizes) <= sizes[kKeys];
+    const T* from = keys + begin * sizes[kKeyStrideL];
+    const T* next = more ? keys + last * sizes[kKeyStrideL] : from;
+    if (begin < end)
+      attend_direct<T>(rows, sizes,
+                       {from, values + begin * sizes[kValueStrideL], next, begin, end - begin, nullptr, nullptr});
   } else {
     const int64_t length = keys_per_block(sizes);
     for (int64_t key = begin; key < end; key += length)
@@ -161,7 +167,8 @@ GX_INLINE void partial(void* const* pointers, const int64_t* sizes, int64_t begi
     const Range seen = visible_chunks(bound, sizes, b);
     const int64_t count = seen.end - seen.begin, stop = start + blocks * count;
     for (int64_t item = max_of(first, start); item < min_of(last, stop); ++item)
-      partial_chunk<T>(pointers, sizes, b, (item - start) / count, seen.begin + (item - start) % count, worker->scratch);
+      partial_chunk<T>(pointers, sizes, b, (item - start) / count, seen.begin + (item - start) % count,
+                       worker->scratch);
     start = stop;
   }
 }
@@ -186,10 +193,10 @@ GX_INLINE void merge_row(void* const* pointers, const int64_t* sizes, int64_t b,
   __builtin_memset(out, 0, width * sizeof(float));
   for (int64_t c = seen.begin; c < seen.end; ++c) {
     const float* part = partial_row(workspace, sizes, block, c, row);
-    const f32v shrink = exp_nonpositive(splat(part[width] - base));
+    const Vec shrink = exp_nonpositive(Vec(part[width] - base));
     // A chunk with no maximum has sum 0, or NaN where a score was NaN.
     sum += part[width] == -__builtin_inff() ? part[width + 1] : part[width + 1] * shrink[0];
-    for (int64_t d = 0; d < width; d += kLanes) store(out + d, mul_add(load(part + d), shrink, load(out + d)));
+    for (int64_t d = 0; d < width; d += kLanes) store_as(out + d, multiply_add(load(part + d), shrink, load(out + d)));
   }
   finish_row<T>(pointers, sizes, b, h, i, out, maximum, sum);
 }
@@ -198,28 +205,29 @@ template <typename T>
 GX_INLINE void merge(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
   for (int64_t tile = begin; tile < end; ++tile) {
     const int64_t i = tile % sizes[kQueries], h = tile / sizes[kQueries] % sizes[kQueryHeads];
-    merge_row<T>(pointers, sizes, tile / sizes[kQueries] / sizes[kQueryHeads], h, i, static_cast<float*>(worker->scratch));
+    merge_row<T>(pointers, sizes, tile / sizes[kQueries] / sizes[kQueryHeads], h, i,
+                 static_cast<float*>(worker->scratch));
   }
 }
 
 }  // namespace graphex::kernels
 
 // The entries of one element type.
-#define GX_ATTENTION(name, T)                                                                                      \
-  extern "C" void gx_attention_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) {       \
-    graphex::kernels::prefill<T>(p, s, b, e, w);                                                                   \
-  }                                                                                                                \
-  extern "C" int64_t gx_attention_##name##_tiles(const int64_t* s) { return graphex::kernels::prefill_tiles(s); }  \
+#define GX_ATTENTION(name, T)                                                                                        \
+  extern "C" void gx_attention_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) {         \
+    graphex::kernels::prefill<T>(p, s, b, e, w);                                                                     \
+  }                                                                                                                  \
+  extern "C" int64_t gx_attention_##name##_tiles(const int64_t* s) { return graphex::kernels::prefill_tiles(s); }    \
   extern "C" void gx_attention_partial_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) { \
-    graphex::kernels::partial<T>(p, s, b, e, w);                                                                   \
-  }                                                                                                                \
-  extern "C" int64_t gx_attention_partial_##name##_tiles(const int64_t* s) {                                       \
-    return graphex::kernels::partial_tiles(s);                                                                     \
-  }                                                                                                                \
-  extern "C" int64_t gx_attention_partial_##name##_workspace(const int64_t* s) {                                   \
-    return graphex::kernels::partial_workspace(s);                                                                 \
-  }                                                                                                                \
-  extern "C" void gx_attention_merge_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) { \
-    graphex::kernels::merge<T>(p, s, b, e, w);                                                                     \
-  }                                                                                                                \
+    graphex::kernels::partial<T>(p, s, b, e, w);                                                                     \
+  }                                                                                                                  \
+  extern "C" int64_t gx_attention_partial_##name##_tiles(const int64_t* s) {                                         \
+    return graphex::kernels::partial_tiles(s);                                                                       \
+  }                                                                                                                  \
+  extern "C" int64_t gx_attention_partial_##name##_workspace(const int64_t* s) {                                     \
+    return graphex::kernels::partial_workspace(s);                                                                   \
+  }                                                                                                                  \
+  extern "C" void gx_attention_merge_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) {   \
+    graphex::kernels::merge<T>(p, s, b, e, w);                                                                       \
+  }                                                                                                                  \
   extern "C" int64_t gx_attention_merge_##name##_tiles(const int64_t* s) { return graphex::kernels::merge_tiles(s); }
