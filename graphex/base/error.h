@@ -8,7 +8,7 @@
 
 namespace graphex {
 
-enum class ErrorKind { kInvalidArgument, kUnsupported, kOutOfMemory, kIo, kIndex, kInternal };
+enum class ErrorKind { kInvalidArgument, kUnsupported, kOutOfMemory, kIo, kIndex, kRuntime, kInternal };
 
 class Error : public std::runtime_error {
  public:

@@ -69,6 +69,9 @@ void emit_walk(Lowering& out, const Node& node, const std::string& module, const
   std::vector<std::pair<std::string, int64_t>> knobs = {{"GX_INDEX_BYTES", bytes_of(walk.indices[0].value->type.dtype)}, {"GX_WRAP", wrap}};
   if (module != "index_add") knobs.emplace_back("GX_ELEMENT_BYTES", bytes_of(node.out()->type.dtype));
   out.hand(module, entry, std::move(knobs), node, std::move(pointers), sizes_of(out, walk));
+  // PyTorch's own kinds of error: IndexError for these, RuntimeError for gather, scatter and index_add.
+  const bool index_error = node.op == "index" || node.op == "index_select" || node.op == "index_put" || node.op == "index_copy";
+  out.set_fault(index_error ? ErrorKind::kIndex : ErrorKind::kRuntime);
 }
 
 std::vector<Expr> without(std::vector<Expr> strides, int dim) {

@@ -36,6 +36,8 @@ class Lowering {
   void hand(const std::string& module, const std::string& entry, std::vector<std::pair<std::string, int64_t>> knobs,
             const ir::Node& node, std::vector<runtime::Pointer> pointers, std::vector<runtime::SizeId> sizes,
             bool owns_workspace = false);
+  // What an index out of range in the last launch is reported as.
+  void set_fault(ErrorKind kind) { std::get<runtime::Launch>(parts_.steps.back()).fault = kind; }
   // Copies `from` (its own layout) to the layout `strides` at `to`.
   void copy(ir::Value* from, runtime::Pointer to, const std::vector<ir::Expr>& strides);
   // For an overwriting node: brings the old values to the result's memory unless they are there.

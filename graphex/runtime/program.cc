@@ -29,10 +29,10 @@ std::shared_ptr<void> allocate_arena(int64_t bytes) {
   return {memory, std::free};
 }
 
-void raise_fault(const GxStatus& status, const std::string& launch) {
+void raise_fault(const GxStatus& status, const Launch& launch) {
   GX_ASSERT(status.fault == GX_INDEX_OUT_OF_RANGE);
-  fail(ErrorKind::kIndex, "index ", status.a, " is out of bounds for dimension ", status.c, " with size ", status.b, " (in ",
-       launch, ")");
+  fail(launch.fault, "index ", status.a, " is out of bounds for dimension ", status.c, " with size ", status.b, " (in ",
+       launch.name, ")");
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
     host.enter_tape();
     run_tape(frame, team, workers, begin, end);
     host.leave_tape();
-    if (frame.status.fault) raise_fault(frame.status, std::get<Launch>(parts_.steps[frame.first_fault]).name);
+    if (frame.status.fault) raise_fault(frame.status, std::get<Launch>(parts_.steps[frame.first_fault]));
     release_after(host, begin, end);
     begin = end;
   }

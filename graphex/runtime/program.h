@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graphex/base/dtype.h"
+#include "graphex/base/error.h"
 #include "graphex/base/kernel_abi.h"
 #include "graphex/runtime/size_program.h"
 #include "graphex/runtime/team.h"
@@ -48,6 +49,7 @@ struct Launch {
   std::string name;
   std::vector<Pointer> pointers;
   std::vector<SizeId> sizes;
+  ErrorKind fault = ErrorKind::kIndex;  // what an index out of range is reported as
 };
 
 // A tensor as the host sees it: a layout over a buffer.

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "call.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
@@ -23,6 +24,7 @@ Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature si
 }
 
 nb::list Compiled::call(nb::list list) {
+  const auto start = std::chrono::steady_clock::now();
   std::vector<nb::object> args;
   args.reserve(nb::len(list));
   for (nb::handle arg : list) args.push_back(nb::borrow(arg));
@@ -38,9 +40,12 @@ nb::list Compiled::call(nb::list list) {
     return nb::list(signature_.eager(again));
   }
   call.run();
+  nb::list results = call.results();
   const std::lock_guard lock(mutex_);
   ++calls_;
-  return call.results();
+  last_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  total_seconds_ += last_seconds_;
+  return results;
 }
 
 nb::dict Compiled::explain() const {
@@ -59,6 +64,8 @@ nb::dict Compiled::explain() const {
   out["kernel_seconds"] = report_.kernel_seconds;
   out["calls"] = calls_;
   out["eager_calls"] = eager_calls_;
+  out["last_call_seconds"] = last_seconds_;
+  out["total_call_seconds"] = total_seconds_;
   out["team"] = shared_team().kind();
   nb::list passes;
   for (const auto& pass : report_.passes) passes.append(nb::make_tuple(pass.name, pass.seconds));

@@ -42,6 +42,7 @@ class Compiled {
 
   mutable std::mutex mutex_;  // the counters below
   int64_t calls_ = 0, eager_calls_ = 0;
+  double last_seconds_ = 0, total_seconds_ = 0;  // from entry to return, results included
 };
 
 }  // namespace graphex::python

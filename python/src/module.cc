@@ -7,6 +7,8 @@
 
 #include "call.h"
 #include "graphex/base/error.h"
+#include "graphex/runtime/cpu/probe.h"
+#include "graphex/runtime/cpu/usable_cpus.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -49,6 +51,25 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
                                                 option(options, "threads", 0), option(options, "profile", false));
 }
 
+// Read and copy bandwidth and arithmetic peaks of this machine now, in bytes and operations a second; about 2 s.
+nb::dict probe(int workers) {
+  gx::runtime::Probe found;
+  {
+    const nb::gil_scoped_release unlocked;
+    found = gx::runtime::probe(workers > 0 ? workers : gx::runtime::usable_cpus());
+  }
+  nb::dict out;
+  out["workers"] = found.workers;
+  out["buffer_bytes"] = found.buffer_bytes;
+  const std::pair<const char*, gx::runtime::Rate> rates[] = {
+      {"read", found.read}, {"copy", found.copy}, {"fp32", found.fp32}, {"bf16", found.bf16}};
+  for (const auto& [name, rate] : rates) {
+    out[name] = rate.per_second;
+    out[(std::string(name) + "_loop").c_str()] = rate.loop;
+  }
+  return out;
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   return nb::inst_ready(self) ? nb::inst_ptr<gx::python::Compiled>(self)->traverse(visit, arg) : 0;
@@ -73,6 +94,7 @@ PyObject* python_kind(gx::ErrorKind kind) {
       return PyExc_OSError;
     case gx::ErrorKind::kIndex:
       return PyExc_IndexError;
+    case gx::ErrorKind::kRuntime:
     case gx::ErrorKind::kInternal:
       break;
   }
@@ -94,5 +116,6 @@ NB_MODULE(_core, m) {
       .def("__call__", &gx::python::Compiled::call, "args"_a)
       .def("explain", &gx::python::Compiled::explain)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
+  m.def("probe", &probe, "workers"_a = 0);
   m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
 }

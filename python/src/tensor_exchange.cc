@@ -1,5 +1,7 @@
 #include "tensor_exchange.h"
 
+#include <algorithm>
+#include <bit>
 #include <string>
 
 namespace graphex::python {
@@ -42,18 +44,20 @@ const DlExchangeApi& exchange_of(nb::handle tensor_type) {
 }
 
 bool dtype_of(DlDataType type, DType& out) {
-  struct Row {
-    uint8_t code, bits;
-    DType dtype;
-  };
-  constexpr Row kRows[] = {{6, 8, DType::kBool}, {1, 8, DType::kU8},   {0, 8, DType::kI8},    {0, 16, DType::kI16}, {0, 32, DType::kI32},
-                           {0, 64, DType::kI64}, {2, 16, DType::kF16}, {4, 16, DType::kBF16}, {2, 32, DType::kF32}, {2, 64, DType::kF64}};
-  for (const Row& row : kRows)
-    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) {
-      out = row.dtype;
-      return true;
-    }
-  return false;
+  constexpr int kNone = -1;
+  constexpr auto of = [](DType dtype) { return static_cast<int>(dtype); };
+  // By code (int, uint, float, opaque, bfloat, complex, bool) and bytes (1, 2, 4, 8).
+  constexpr int kTable[7][4] = {{of(DType::kI8), of(DType::kI16), of(DType::kI32), of(DType::kI64)},
+                                {of(DType::kU8), kNone, kNone, kNone},
+                                {kNone, of(DType::kF16), of(DType::kF32), of(DType::kF64)},
+                                {kNone, kNone, kNone, kNone},
+                                {kNone, of(DType::kBF16), kNone, kNone},
+                                {kNone, kNone, kNone, kNone},
+                                {of(DType::kBool), kNone, kNone, kNone}};
+  if (type.code > 6 || type.lanes != 1 || type.bits < 8 || type.bits > 64 || !std::has_single_bit(type.bits)) return false;
+  const int found = kTable[type.code][std::countr_zero(type.bits) - 3];
+  out = static_cast<DType>(found);
+  return found != kNone;
 }
 
 std::string place(const char* what, int number) { return std::string("graphex: ") + what + " " + std::to_string(number); }
@@ -82,9 +86,8 @@ TensorInfo read_tensor(nb::handle tensor, const char* what, int number) {
   TensorInfo info;
   if (view.device.type != kCpu) refuse(what, number, "expected a CPU tensor; move it by .cpu()");
   if (!dtype_of(view.dtype, info.dtype)) refuse(what, number, "its dtype has no kernels here");
-  bool empty = false;
-  for (int d = 0; d < view.ndim; ++d) empty |= view.shape[d] == 0;
-  if (!view.data && !empty) refuse(what, number, "it has no memory of its own (fake, resized to nothing, or a wrapper)");
+  if (!view.data && std::find(view.shape, view.shape + view.ndim, 0) == view.shape + view.ndim)
+    refuse(what, number, "it has no memory of its own (fake, resized to nothing, or a wrapper)");
   info.data = static_cast<char*>(view.data) + view.byte_offset;
   info.rank = view.ndim;
   info.shape = view.shape;
