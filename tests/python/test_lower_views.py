@@ -221,3 +221,11 @@ def test_shapes_that_change():
 
 def test_an_empty_batch():
     check(lambda x: (x + 1, x.sum(0), x @ x.new_ones(3, 2), torch.cat([x, x])), torch.empty(0, 3))
+
+
+def test_floats_made_of_sizes():
+    def f(x):
+        n = x.shape[0]
+        return x * n**-0.5, x + n / 3, torch.full((2,), n / 7), x.pow(2) / (n * 1.5), torch.special.digamma(x * (n / 2))
+
+    check(f, torch.ones(3), dynamic=True, more=[(torch.ones(5),), (torch.ones(9),)], native=None)

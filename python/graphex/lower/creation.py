@@ -10,6 +10,7 @@ from torch import fx
 from .errors import Unsupported
 from .exprs import to_size
 from .registry import LOWERINGS, lowers
+from .scalars import FloatExpr, float_value
 from .types import Value, contiguous
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ def _constant(lo: Lowering, node: fx.Node, value: Any) -> Value:
     if isinstance(value, complex):
         raise Unsupported("a complex scalar")
     out = lo.dense_out(node)
+    if isinstance(value, FloatExpr):
+        made = lo.cast(float_value(lo, value.expr), out.dtype)
+        return lo.emit("copy", [lo.expand(made, out.shape)], out)
     if isinstance(value, float) and not out.dtype.is_floating_point:
         value = bool(value) if out.dtype is torch.bool else int(value)
     return lo.full(value, out)

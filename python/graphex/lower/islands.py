@@ -10,6 +10,7 @@ from torch import fx
 
 from .errors import Unsupported
 from .exprs import Size, to_size
+from .scalars import FloatExpr, float_value
 from .types import Spec, Value, spec_of
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class _Arguments:
     """Sorts a node's arguments into tensors, run-time ints and constants, and writes the call's Python text."""
 
-    def __init__(self, env: dict[fx.Node, Any]) -> None:
-        self.env = env
+    def __init__(self, lo: Lowering) -> None:
+        self.lo = lo
+        self.env = lo.env
         self.tensors: list[Value] = []
         self.ints: list[Size] = []
         self.constants: dict[str, Any] = {}
@@ -38,6 +40,9 @@ class _Arguments:
         if isinstance(value, Value):
             self.tensors.append(value)
             return f"t{len(self.tensors) - 1}"
+        if isinstance(value, FloatExpr):
+            self.tensors.append(float_value(self.lo, value.expr))
+            return f"float(t{len(self.tensors) - 1})"
         if isinstance(value, int | None) or not hasattr(value, "free_symbols"):
             return self._constant(value)
         self.ints.append(to_size(value))
@@ -78,7 +83,7 @@ def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[
         if val is not None and not isinstance(val, torch.Tensor):
             raise Unsupported(f"{node.target} returns {type(val).__name__}, known only when the graph runs")
     specs = [spec_of(val) for val in vals if val is not None]
-    args = _Arguments(lo.env)
+    args = _Arguments(lo)
     call = [args.text(a) for a in node.args] + [f"{k}={args.text(v)}" for k, v in node.kwargs.items()]
     strides = [_stride_texts(spec, args.ints) for spec in specs]
     attrs: dict[str, Any] = {"call": index, "name": str(node.target)}

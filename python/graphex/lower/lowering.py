@@ -20,6 +20,7 @@ from .errors import Unsupported, UnsupportedError
 from .exprs import Size, symbols_of, text_of, to_size
 from .islands import make_island
 from .registry import LOWERINGS
+from .scalars import FloatExpr
 from .types import Spec, Value, spec_of, storage_offset
 
 log = logging.getLogger("graphex")
@@ -135,6 +136,12 @@ class Lowering(Builder):
         if isinstance(val, torch.SymInt | int) and not isinstance(val, bool):
             self.env[node] = to_size(val)
             return None
+        if isinstance(val, torch.SymFloat):
+            self.env[node] = FloatExpr(val.node.expr)
+            return None
+        if isinstance(val, torch.SymBool):
+            self.env[node] = None  # a condition that was decided when the graph was captured
+            return None
         if getattr(node.target, "__name__", "") == "getitem" and isinstance(self.env[node.args[0]], tuple):
             self.env[node] = self.env[node.args[0]][node.args[1]]
             return None
@@ -143,10 +150,16 @@ class Lowering(Builder):
             self.env[node] = self._native(node)
             self.native += 1
         except Unsupported as why:
-            del self.lines[mark:]
-            self._forget_scalars()
-            self._island(node, str(why))
+            self._instead(node, mark, str(why))
+        except Exception as fault:  # a fault of a lowering costs its speed, not the user's result
+            log.warning("the lowering of %s failed", node.target, exc_info=True)
+            self._instead(node, mark, f"lowering failed: {type(fault).__name__}: {fault}")
         return None
+
+    def _instead(self, node: fx.Node, mark: int, reason: str) -> None:
+        del self.lines[mark:]
+        self._forget_scalars()
+        self._island(node, reason)
 
     def _native(self, node: fx.Node) -> Any:
         lowering = LOWERINGS.get(node.target)
@@ -214,6 +227,8 @@ class Lowering(Builder):
             return ["value", len(returns) - 1]
         if value is None:
             return ["none"]
+        if isinstance(value, FloatExpr):
+            raise Unsupported("a float that depends on sizes is returned")
         size = to_size(value)
         self.note_symbols(size)
         return ["int", text_of(size)]

@@ -15,12 +15,13 @@ import torch
 
 from .errors import Unsupported
 from .exprs import Size
+from .scalars import FloatExpr, float_value
 from .types import Value, compute_dtype, is_reduced
 
 if TYPE_CHECKING:
     from .builder import Builder
 
-_CATEGORY = {bool: 0, int: 1, float: 2}
+_CATEGORY = {bool: 0, int: 1, float: 2, FloatExpr: 2}
 _DEFAULTS = {0: torch.bool, 1: torch.int64}
 
 
@@ -73,6 +74,8 @@ def operand(lo: Builder, value: Any, common: torch.dtype, exact_scalars: bool = 
     `exact_scalars`: eager reads a Python scalar or 0-dim tensor in the compute type (second operand of mul and div);
     elsewhere it is rounded to the common dtype first.
     """
+    if isinstance(value, FloatExpr):
+        return lo.cast(float_value(lo, value.expr), compute_dtype(common) if exact_scalars else common)
     if not isinstance(value, Value):
         if isinstance(value, float) and not common.is_floating_point:
             value = int(value)

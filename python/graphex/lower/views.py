@@ -44,3 +44,8 @@ def as_strided(lo: Lowering, node: fx.Node, x: Value, size: Any, stride: Any, st
 @lowers(aten.view.dtype)
 def view_dtype(lo: Lowering, node: fx.Node, x: Value, dtype: torch.dtype) -> Value:
     raise Unsupported("a view as another dtype")
+
+
+@lowers(aten._assert_scalar.default, aten.sym_constrain_range.default, aten.sym_constrain_range_for_size.default)
+def size_check(lo: Lowering, node: fx.Node, *_: Any, **__: Any) -> None:
+    """Conditions on sizes that Dynamo's guards hold already."""
