@@ -13,9 +13,8 @@ import time
 from dataclasses import asdict, dataclass, field
 
 import torch
-from rich.console import Console
 from rich.table import Table
-from support import engines, generate, machine, smollm2
+from support import engines, generate, machine, screen, smollm2
 
 WARM_TOKENS = 4  # with a dynamic cache the third decode step is the first that compiles nothing
 
@@ -173,7 +172,7 @@ def announce(console, options, names, threads):
 
 def main():
     options = arguments()
-    console = Console(stderr=options.json)
+    console = screen.console(options.json)
     chosen = engines.choose((engines.EAGER, engines.INDUCTOR, engines.GRAPHEX), options.without_graphex)
     threads = machine.fix_threads(options.threads)
     announce(console, options, ", ".join(one.name for one in chosen), threads)

@@ -6,6 +6,7 @@ The cache's name carries the versions that it was made by; deleting it is always
 """
 
 import contextlib
+import fcntl
 import functools
 import importlib.metadata
 import importlib.util
@@ -109,6 +110,15 @@ def one_reading():
         yield
 
 
+@contextlib.contextmanager
+def one_at_a_time(folder):
+    """Tests run in several processes: the first converts, the others wait for it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(folder.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def from_gguf():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -126,13 +136,11 @@ def convert(folder):
         if hasattr(model.config, name):
             delattr(model.config, name)
     plain = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
-    folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=folder.name + "."))
     try:
         save_plain(model, plain, aside)
         tokenizer.save_pretrained(aside)
-        with contextlib.suppress(OSError):  # another process was faster: its result is as good
-            os.rename(aside, folder)
+        os.rename(aside, folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -156,8 +164,10 @@ def load(dtype="float32", say=print):
     silence_transformers()
     folder = cache_folder()
     if not folder.exists():
-        say(f"converting {GGUF} to a PyTorch model, once (a minute) ...")
-        convert(folder)
+        with one_at_a_time(folder):
+            if not folder.exists():
+                say(f"converting {GGUF} to a PyTorch model, once (a minute) ...")
+                convert(folder)
     kind = DTYPES[dtype]
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=kind).eval()
     return Chat(model, AutoTokenizer.from_pretrained(folder), kind)
