@@ -20,6 +20,9 @@ inline constexpr int64_t kAFloats = GX_SCRATCH_BYTES / int64_t(sizeof(float)) - 
 inline constexpr int64_t kMaxSuper = 64;  // row blocks of a super block, one bit each
 static_assert(kBlockM * kLongK <= kAFloats && kLongBlockN * kMaxBlockK <= kBFloats && kLongK % kAlignK == 0);
 
+// `count` things in `parts` ranges of sizes that differ by at most one: where range `index` starts.
+GX_INLINE int64_t split(int64_t count, int64_t parts, int64_t index) { return count * index / parts; }
+
 struct Grid {
   int64_t block_n;
   int64_t m_blocks, n_blocks, super;  // super: row blocks whose panels fit in scratch together

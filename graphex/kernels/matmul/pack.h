@@ -1,15 +1,15 @@
-// Operand elements as fp32 vectors in the family's order of k, straight from memory or packed into panels.
+// Operand rows and columns widened to fp32 and packed into panels, in the family's order of k.
 //
 // A panel of R rows holds, vector after vector along k, R times kLanes floats, zero beyond the last k and the last row.
-// The order of k within a panel is the order in which one raw load of the element type widens: for bf16 the even
-// elements of 2 * kLanes first, then the odd ones, for that takes one shift and one mask instead of a lane crossing.
+// k runs in the order in which one raw load of the element type widens: for bf16 the even elements of 2 * kLanes first,
+// then the odd ones, since a shift and a blend are cheaper than crossing lanes.
 #pragma once
 
 #include "graphex/kernels/simd.h"
 
 namespace graphex::kernels::matmul {
 
-// How one raw load of T widens: `elements` consecutive k become `parts` vectors; `index` is the k at a lane.
+// How one raw load of T widens: `elements` consecutive k become `parts` vectors; `index` is the k at a lane of a part.
 template <class T>
 struct Group {
   static constexpr int parts = 1;
@@ -23,9 +23,21 @@ struct Group<bf16> {
   static constexpr int elements = 2 * kLanes;
   static constexpr int index(int part, int lane) { return 2 * lane + part; }
   GX_INLINE Vec widen(const bf16* from, int part) {
-    const auto pairs = load<Words<kLanes>>(from);
-    return __builtin_bit_cast(Vec, part == 0 ? pairs << 16 : pairs & 0xffff0000u);
+    if (part == 0) return __builtin_bit_cast(Vec, load<Words<kLanes>>(from) << 16);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    // The compiler would hold the zero, or a mask, in a register for the whole loop; a tile of sums needs all sixteen.
+    Vec odd;
+    asm("vxorps %0, %0, %0\n\tvpblendw $0xaa, %1, %0, %0" : "=x"(odd) : "m"(*reinterpret_cast<const Raw*>(from)));
+    return odd;
+#else
+    return __builtin_bit_cast(Vec, load<Words<kLanes>>(from) & 0xffff0000u);
+#endif
   }
+
+ private:
+  struct Raw {
+    uint16_t bits[2 * kLanes];
+  };
 };
 
 // The last `count` (< elements) of a row with zeros behind them; memory beyond them isn't touched.
@@ -41,27 +53,41 @@ struct Tail {
   }
 };
 
-// One row, contiguous along k, into row `row` of a panel of `rows`.
 template <class T>
-GX_NOINLINE void pack_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t k) {
-  constexpr int kElements = Group<T>::elements;
-  float* to = panel + row * kLanes;
-  const auto put = [&](const T* group) __attribute__((always_inline)) {
-#pragma unroll
-    for (int part = 0; part < Group<T>::parts; ++part, to += rows * kLanes) store(to, Group<T>::widen(group, part));
-  };
-#pragma clang loop unroll(disable)
-  for (; k >= kElements; k -= kElements, from += kElements) put(from);
-  if (k == 0) return;
-  Tail<T> tail;
-  Tail<T>::copy(tail, from, k);
-  put(tail.values);
+GX_INLINE int64_t vectors_of(int64_t k) {
+  return (k + Group<T>::elements - 1) / Group<T>::elements * Group<T>::parts;
 }
 
-// The same for any stride along k.
+// R rows, contiguous along k, into a panel of R.
+template <class T, int R>
+GX_NOINLINE void pack_rows(float* panel, const T* from, int64_t stride, int64_t k) {
+  constexpr int kElements = Group<T>::elements, kParts = Group<T>::parts;
+  const T* rows[R];
+#pragma unroll
+  for (int row = 0; row < R; ++row) rows[row] = from + row * stride;
+  int64_t at = 0;
+#pragma clang loop unroll(disable)
+  for (; at + kElements <= k; at += kElements, panel += kParts * R * kLanes) {
+#pragma unroll
+    for (int row = 0; row < R; ++row) __builtin_prefetch(rows[row] + at + R * stride);
+#pragma unroll
+    for (int i = 0; i < kParts * R; ++i) store(panel + i * kLanes, Group<T>::widen(rows[i % R] + at, i / R));
+  }
+  if (at == k) return;
+#pragma clang loop unroll(disable)
+  for (int row = 0; row < R; ++row) {
+    Tail<T> tail;
+    Tail<T>::copy(tail, from + row * stride + at, k - at);
+    for (int part = 0; part < kParts; ++part)
+      store(panel + (part * R + row) * kLanes, Group<T>::widen(tail.values, part));
+  }
+}
+
+// One row with any stride along k into row `row` of a panel of `rows`.
 template <class T>
 GX_NOINLINE void gather_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t stride, int64_t k) {
   float* to = panel + row * kLanes;
+#pragma clang loop unroll(disable)
   for (int64_t start = 0; start < k; start += Group<T>::elements)
 #pragma clang loop unroll(disable)
     for (int part = 0; part < Group<T>::parts; ++part, to += rows * kLanes)
@@ -77,11 +103,6 @@ GX_INLINE void zero_row(float* panel, int64_t rows, int64_t row, int64_t vectors
   for (int64_t i = 0; i < vectors; ++i) store(panel + (i * rows + row) * kLanes, Vec(0.0f));
 }
 
-template <class T>
-GX_INLINE int64_t vectors_of(int64_t k) {
-  return (k + Group<T>::elements - 1) / Group<T>::elements * Group<T>::parts;
-}
-
 // Four vectors of four lanes, rows and columns exchanged.
 GX_INLINE void transpose(Quad& a, Quad& b, Quad& c, Quad& d) {
   const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -92,24 +113,26 @@ GX_INLINE void transpose(Quad& a, Quad& b, Quad& c, Quad& d) {
   d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
 }
 
-// A panel of four rows whose elements lie side by side (B as [K, N]): from + k * stride_k holds the four.
+// A panel of four rows whose elements lie side by side (B as [K, N]): from + k * stride holds the four.
 template <class T>
-GX_NOINLINE void pack_columns(float* panel, const T* from, int64_t stride_k, int64_t k) {
+GX_NOINLINE void pack_columns(float* panel, const T* from, int64_t stride, int64_t k) {
   constexpr int kElements = Group<T>::elements;
-  int64_t start = 0;
-  for (; start + kElements <= k; start += kElements, from += kElements * stride_k)
-#pragma unroll
+  int64_t at = 0;
+#pragma clang loop unroll(disable)
+  for (; at + kElements <= k; at += kElements)
+#pragma clang loop unroll(disable)
     for (int part = 0; part < Group<T>::parts; ++part, panel += 4 * kLanes)
 #pragma unroll
       for (int lane = 0; lane < kLanes; lane += 4) {
         Quad quads[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) quads[i] = load_floats<4>(from + Group<T>::index(part, lane + i) * stride_k);
+        for (int i = 0; i < 4; ++i) quads[i] = load_floats<4>(from + (at + Group<T>::index(part, lane + i)) * stride);
         transpose(quads[0], quads[1], quads[2], quads[3]);
 #pragma unroll
         for (int i = 0; i < 4; ++i) store(panel + i * kLanes + lane, quads[i]);
       }
-  for (int64_t row = 0; start < k && row < 4; ++row) gather_row(panel, 4, row, from + row, stride_k, k - start);
+#pragma clang loop unroll(disable)
+  for (int64_t row = 0; at < k && row < 4; ++row) gather_row(panel, 4, row, from + at * stride + row, stride, k - at);
 }
 
 }  // namespace graphex::kernels::matmul

@@ -35,13 +35,11 @@ GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, Qu
   for (int row = 0; row < R; ++row) out[row] = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
 }
 
-// One group of k for C columns. Where a raw load widens to several vectors and there are several rows, it is loaded
-// again for each: kept in a register it would push sums out.
+// One group of k for C columns.
 template <class T, int R, int C>
 GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&sums)[R][C]) {
 #pragma unroll
-  for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes) {
-    if (part > 0 && R * C >= 8) asm volatile("" ::: "memory");
+  for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes)
 #pragma unroll
     for (int column = 0; column < C; ++column) {
       const Vec value = Group<T>::widen(b[column] + at, part);
@@ -49,20 +47,19 @@ GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&
       for (int row = 0; row < R; ++row)
         sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), value, sums[row][column]);
     }
-  }
 }
 
 // A packed, B as C rows contiguous along k, read where they are; `ahead` elements further is what comes next.
 template <class T, int R, int C>
 GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int64_t ahead, Quad out[R][C / 4]) {
-  constexpr int kElements = Group<T>::elements, kStep = Group<T>::parts * R * kLanes;
+  constexpr int kElements = Group<T>::elements;
   Vec sums[R][C] = {};
   const T* rows[C];
 #pragma unroll
   for (int column = 0; column < C; ++column) rows[column] = b[column];
   int64_t at = 0;
 #pragma clang loop unroll(disable)
-  for (; at + kElements <= k; at += kElements, a += kStep) {
+  for (; at + kElements <= k; at += kElements, a += Group<T>::parts * R * kLanes) {
     if (R > 1)
 #pragma unroll
       for (int column = 0; column < C; ++column) __builtin_prefetch(rows[column] + at + ahead);
