@@ -3,24 +3,27 @@
 
 #include "graphex/kernels/matmul/blocked.h"
 #include "graphex/kernels/matmul/direct.h"
+#include "graphex/kernels/matmul/outer.h"
 
 namespace graphex::kernels::matmul {
 
 GX_INLINE int64_t tiles(const int64_t* sizes) {
   const Problem p = Problem::from(sizes);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
-  return is_direct(p) ? direct_tiles(p) : blocked_tiles(p);
+  if (is_direct(p)) return direct_tiles(p);
+  return is_outer(p) ? outer_tiles(p) : blocked_tiles(p);
 }
 
+// The knobs alone decide where they can, so that what they rule out is never compiled.
 template <class T>
 GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
   const Problem p = Problem::from(sizes);
   float* scratch = static_cast<float*>(worker->scratch);
-  if (GX_B_LAYOUT == 0 && is_direct(p)) {
-    run_direct<T>(p, pointers, sizes, begin, end, scratch);
-  } else if (GX_B_LAYOUT != 0 || GX_M < 0 || GX_M > kDirectRows) {
-    run_blocked<T>(p, pointers, sizes, begin, end, scratch);
-  }
+  if (GX_B_LAYOUT == 0 && is_direct(p)) return run_direct<T>(p, pointers, sizes, begin, end, scratch);
+  if (GX_B_LAYOUT == 1 && is_outer(p)) return run_outer<T>(p, pointers, sizes, begin, end, scratch);
+  if (GX_B_LAYOUT == 0 && GX_M >= 0 && GX_M <= kDirectRows) return;
+  if (GX_B_LAYOUT == 1 && GX_M == 1) return;
+  run_blocked<T>(p, pointers, sizes, begin, end, scratch);
 }
 
 }  // namespace graphex::kernels::matmul
