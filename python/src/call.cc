@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graphex/base/error.h"
+#include "graphex/runtime/overlap.h"
 
 namespace graphex::python {
 
@@ -76,13 +77,8 @@ void Call::check_input(int input, const TensorInfo& info) {
              info.strides[d], " in dimension ", d, "; the graph expects ", frame_->value(expected.strides[d]));
 }
 
-// Whether memory that the program writes is part of another argument.
 void Call::find_overlap() {
-  struct Span {
-    const char *begin, *end;
-    bool written;
-  };
-  std::vector<Span> spans;
+  std::vector<runtime::Extent> extents;
   for (int input = 0; input < parts_.inputs; ++input) {
     const TensorInfo& info = infos_[input];
     int64_t last = 0;
@@ -91,15 +87,9 @@ void Call::find_overlap() {
       last += (info.shape[d] - 1) * info.strides[d];
       empty |= info.shape[d] == 0;
     }
-    if (!empty) spans.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
+    if (!empty) extents.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
   }
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  const char *end = nullptr, *written_end = nullptr;
-  for (const Span& span : spans) {
-    if (span.begin < written_end || (span.written && span.begin < end)) overlap_ = true;
-    end = std::max(end, span.end);
-    if (span.written) written_end = std::max(written_end, span.end);
-  }
+  overlap_ = runtime::writes_overlap(std::move(extents));
 }
 
 std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) const {
