@@ -28,7 +28,8 @@ int distinct(const std::vector<codegen::Kernel>& kernels) {
 
 }  // namespace
 
-std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph, std::shared_ptr<codegen::KernelCompiler> compiler,
+std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph,
+                                                std::shared_ptr<codegen::KernelCompiler> compiler,
                                                 const Options& options, Report* report) {
   Report unused;
   Report& out = report ? *report : unused;

@@ -17,17 +17,18 @@ struct Options {
 };
 
 struct Report {
-  int nodes = 0;       // of the optimised graph, views not counted
-  int islands = 0;     // of these, left to the host
-  int kernels = 0;     // distinct
+  int nodes = 0;    // of the optimised graph, views not counted
+  int islands = 0;  // of these, left to the host
+  int kernels = 0;  // distinct
   std::vector<passes::PassTime> passes;
   double seconds = 0;  // all of compile
   double kernel_seconds = 0;
-  std::string graph;   // text form after the passes
+  std::string graph;  // text form after the passes
 };
 
 // Consumes the graph. The compiler must outlive nothing: the program holds it.
-std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph, std::shared_ptr<codegen::KernelCompiler> compiler,
+std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph,
+                                                std::shared_ptr<codegen::KernelCompiler> compiler,
                                                 const Options& options = {}, Report* report = nullptr);
 
 }  // namespace graphex::compile

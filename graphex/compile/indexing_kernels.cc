@@ -41,10 +41,12 @@ struct IndexWalk {
 };
 
 std::vector<SizeId> sizes_of(Lowering& out, const IndexWalk& walk) {
-  std::vector<SizeId> sizes = {out.size(static_cast<int64_t>(walk.shape.size())), out.size(static_cast<int64_t>(walk.indices.size())),
-                               out.size(walk.ordered), out.size(walk.alpha)};
+  std::vector<SizeId> sizes = {out.size(static_cast<int64_t>(walk.shape.size())),
+                               out.size(static_cast<int64_t>(walk.indices.size())), out.size(walk.ordered),
+                               out.size(walk.alpha)};
   auto padded = [&](const std::vector<Expr>& list) {
-    for (int d = 0; d < k::kMaxRank; ++d) sizes.push_back(out.size(d < static_cast<int>(list.size()) ? list[d] : Expr(0)));
+    for (int d = 0; d < k::kMaxRank; ++d)
+      sizes.push_back(out.size(d < static_cast<int>(list.size()) ? list[d] : Expr(0)));
   };
   padded(walk.shape);
   padded(walk.base_strides);
@@ -61,16 +63,18 @@ std::vector<SizeId> sizes_of(Lowering& out, const IndexWalk& walk) {
 
 int64_t bytes_of(DType dtype) { return size_of(dtype); }
 
-void emit_walk(Lowering& out, const Node& node, const std::string& module, const std::string& entry, const IndexWalk& walk,
-               Pointer first, Pointer second, bool wrap) {
+void emit_walk(Lowering& out, const Node& node, const std::string& module, const std::string& entry,
+               const IndexWalk& walk, Pointer first, Pointer second, bool wrap) {
   std::vector<Pointer> pointers = {first, second};
   for (const IndexTensor& index : walk.indices) pointers.push_back(out.pointer(index.value));
   while (static_cast<int>(pointers.size()) < 2 + k::kMaxIndices) pointers.push_back(pointers[2]);
-  std::vector<std::pair<std::string, int64_t>> knobs = {{"GX_INDEX_BYTES", bytes_of(walk.indices[0].value->type.dtype)}, {"GX_WRAP", wrap}};
+  std::vector<std::pair<std::string, int64_t>> knobs = {{"GX_INDEX_BYTES", bytes_of(walk.indices[0].value->type.dtype)},
+                                                        {"GX_WRAP", wrap}};
   if (module != "index_add") knobs.emplace_back("GX_ELEMENT_BYTES", bytes_of(node.out()->type.dtype));
   out.hand(module, entry, std::move(knobs), node, std::move(pointers), sizes_of(out, walk));
   // PyTorch's own kinds of error: IndexError for these, RuntimeError for gather, scatter and index_add.
-  const bool index_error = node.op == "index" || node.op == "index_select" || node.op == "index_put" || node.op == "index_copy";
+  const bool index_error =
+      node.op == "index" || node.op == "index_select" || node.op == "index_put" || node.op == "index_copy";
   out.set_fault(index_error ? ErrorKind::kIndex : ErrorKind::kRuntime);
 }
 
@@ -133,10 +137,12 @@ void lower_row_gather(Lowering& out, Node& node) {
   Expr inner(1);
   for (int d = 1; d < base.rank(); ++d) inner = inner * base.shape[d];
   std::vector<SizeId> sizes;
-  for (const Expr& each : {Expr(1), base.shape[0], inner, index.numel(), Expr(0), base.strides[0], Expr(0), inner, Expr(1), Expr(0)})
+  for (const Expr& each :
+       {Expr(1), base.shape[0], inner, index.numel(), Expr(0), base.strides[0], Expr(0), inner, Expr(1), Expr(0)})
     sizes.push_back(out.size(each));
-  out.hand("gather_rows", "gx_gather_rows", {{"GX_ELEMENT_BYTES", bytes_of(base.dtype)}, {"GX_INDEX_BYTES", bytes_of(index.dtype)}},
-           node, {out.pointer(node.out(), true), out.pointer(node.inputs[0]), out.pointer(node.inputs[1])}, std::move(sizes));
+  out.hand("gather_rows", "gx_gather_rows",
+           {{"GX_ELEMENT_BYTES", bytes_of(base.dtype)}, {"GX_INDEX_BYTES", bytes_of(index.dtype)}}, node,
+           {out.pointer(node.out(), true), out.pointer(node.inputs[0]), out.pointer(node.inputs[1])}, std::move(sizes));
 }
 
 void lower_index_select(Lowering& out, Node& node) {
@@ -168,7 +174,8 @@ void overwrite(Lowering& out, const Node& node, IndexWalk walk, Value* source, b
   const double alpha = node.has("alpha") ? node.number("alpha") : 1;
   walk.alpha = is_float(node.out()->type.dtype) ? std::bit_cast<int64_t>(alpha) : static_cast<int64_t>(alpha);
   const std::string entry = add ? "gx_index_add_" + std::string(name_of(node.out()->type.dtype)) : "gx_index_put";
-  emit_walk(out, node, add ? "index_add" : "index_put", entry, walk, out.pointer(node.out(), true), out.pointer(source), wrap);
+  emit_walk(out, node, add ? "index_add" : "index_put", entry, walk, out.pointer(node.out(), true), out.pointer(source),
+            wrap);
 }
 
 void lower_index_put(Lowering& out, Node& node) {
@@ -197,8 +204,13 @@ void lower_scatter(Lowering& out, Node& node) {
 struct Lines {
   Expr outer = 1, length = 1, inner = 1;
   Lines(const ir::Type& type, int dim, bool flat) {
-    for (int d = 0; d < type.rank(); ++d) (flat || d == dim ? length : d < dim ? outer : inner) =
-        (flat || d == dim ? length : d < dim ? outer : inner) * type.shape[d];
+    for (int d = 0; d < type.rank(); ++d)
+      (flat || d == dim ? length
+       : d < dim        ? outer
+                        : inner) = (flat || d == dim ? length
+                             : d < dim        ? outer
+                                              : inner) *
+                            type.shape[d];
   }
 };
 
@@ -213,7 +225,8 @@ Pointer contiguous(Lowering& out, Value* value) {
 
 std::vector<SizeId> line_sizes(Lowering& out, const Lines& lines, const Expr& out_outer) {
   std::vector<SizeId> sizes;
-  for (const Expr& each : {lines.outer, lines.length, lines.inner, lines.length * lines.inner, lines.inner, Expr(1), out_outer, lines.inner, Expr(1)})
+  for (const Expr& each : {lines.outer, lines.length, lines.inner, lines.length * lines.inner, lines.inner, Expr(1),
+                           out_outer, lines.inner, Expr(1)})
     sizes.push_back(out.size(each));
   return sizes;
 }
@@ -237,29 +250,35 @@ void lower_cumsum(Lowering& out, Node& node) {
   Value* operand = node.inputs[0];
   const Lines lines(operand->type, static_cast<int>(node.integer("dim")), false);
   const Pointer source = contiguous(out, operand);
-  out.hand("cumsum", "gx_cumsum_" + std::string(name_of(operand->type.dtype)), {}, node, {out.pointer(node.out(), true), source},
-           line_sizes(out, lines, lines.length * lines.inner));
+  out.hand("cumsum", "gx_cumsum_" + std::string(name_of(operand->type.dtype)), {}, node,
+           {out.pointer(node.out(), true), source}, line_sizes(out, lines, lines.length * lines.inner));
 }
 
 int space_rank(const Node& node) { return node.out()->type.rank(); }
 
 bool few_indices(const Node& node) {
   const size_t first = node.op == "index_put" ? 2 : 1;
-  return node.inputs.size() - first <= k::kMaxIndices && space_rank(node) <= k::kMaxRank && node.inputs[0]->type.rank() + 3 <= k::kMaxRank;
+  return node.inputs.size() - first <= k::kMaxIndices && space_rank(node) <= k::kMaxRank &&
+         node.inputs[0]->type.rank() + 3 <= k::kMaxRank;
 }
 
 bool low_rank(const Node& node) { return space_rank(node) <= k::kMaxRank && node.inputs[0]->type.rank() > 0; }
 
-bool arg_fits(const Node& node) { return node.inputs[0]->type.dtype != DType::kBool && node.out()->type.is_contiguous(); }
+bool arg_fits(const Node& node) {
+  return node.inputs[0]->type.dtype != DType::kBool && node.out()->type.is_contiguous();
+}
 
 bool cumsum_fits(const Node& node) {
   const DType from = node.inputs[0]->type.dtype, to = node.out()->type.dtype;
-  return from != DType::kBool && to == (is_float(from) ? from : DType::kI64) && node.out()->type.is_contiguous() && space_rank(node) > 0;
+  return from != DType::kBool && to == (is_float(from) ? from : DType::kI64) && node.out()->type.is_contiguous() &&
+         space_rank(node) > 0;
 }
 
 bool additive(const Node& node) { return low_rank(node) && node.out()->type.dtype != DType::kBool; }
 
-bool put_fits(const Node& node) { return few_indices(node) && !(node.flag("accumulate") && node.out()->type.dtype == DType::kBool); }
+bool put_fits(const Node& node) {
+  return few_indices(node) && !(node.flag("accumulate") && node.out()->type.dtype == DType::kBool);
+}
 
 }  // namespace
 

@@ -18,7 +18,8 @@ bool is_whole(const ir::Value* value, const ir::Value* base, const ir::Type& typ
   return value->type.numel() == base->type.numel();
 }
 
-// Whether the value may lie in the memory of one of `inputs`: by views, or by an island that hands out its operand's memory.
+// Whether the value may lie in the memory of one of `inputs`: by views, or by an island that hands out its operand's
+// memory.
 bool may_lie_in(ir::Value* value, const std::set<const ir::Value*>& inputs) {
   const ir::Value* base = ops::base_of(value);
   if (inputs.count(base)) return true;

@@ -1,8 +1,9 @@
 // Which kernel serves which operator, and how its contract (graphex/kernels/*/*.h) is filled in.
+#include "graphex/compile/kernel_table.h"
+
 #include <algorithm>
 
 #include "graphex/base/error.h"
-#include "graphex/compile/kernel_table.h"
 #include "graphex/kernels/attention/attention.h"
 #include "graphex/kernels/matmul/matmul.h"
 #include "graphex/ops/checks.h"
@@ -45,20 +46,24 @@ void lower_matmul(Lowering& out, Node& node) {
   const bool bias = with_addend && addend[0].is(0) && addend[1].is(0) && addend[2].is(1) && alpha == 1 && beta == 1;
   const int64_t b_layout = mb.stride_row.is(1) ? 0 : mb.stride_column.is(1) ? 1 : 2;
   std::vector<SizeId> sizes;
-  for (const Expr& each : {mc.batch, mc.rows, mc.columns, ma.columns, ma.stride_batch, ma.stride_row, ma.stride_column,
-                           mb.stride_batch, mb.stride_row, mb.stride_column, mc.stride_batch, mc.stride_row, addend[0],
-                           addend[1], addend[2]})
+  for (const Expr& each :
+       {mc.batch, mc.rows, mc.columns, ma.columns, ma.stride_batch, ma.stride_row, ma.stride_column, mb.stride_batch,
+        mb.stride_row, mb.stride_column, mc.stride_batch, mc.stride_row, addend[0], addend[1], addend[2]})
     sizes.push_back(out.size(each));
   sizes.push_back(out.bits_of(alpha));
   sizes.push_back(out.bits_of(beta));
   const std::string dtype(name_of(a->type.dtype));
-  out.hand("matmul_" + dtype, "gx_matmul_" + dtype,
-           {{"GX_B_LAYOUT", b_layout},
-            {"GX_A_LAYOUT", ma.stride_column.is(1) ? 0 : 1},
-            {"GX_EPILOGUE", !with_addend ? 0 : bias ? 1 : 2},
-            {"GX_M", mc.rows.is_constant() && mc.rows.constant() == 1 ? 1 : -1}},
-           node, {out.pointer(node.out(), true), out.pointer(a), out.pointer(b), out.pointer(with_addend ? node.inputs[0] : a)},
-           std::move(sizes));
+  out.hand(
+      "matmul_" + dtype, "gx_matmul_" + dtype,
+      {{"GX_B_LAYOUT", b_layout},
+       {"GX_A_LAYOUT", ma.stride_column.is(1) ? 0 : 1},
+       {"GX_EPILOGUE", !with_addend ? 0
+                       : bias       ? 1
+                                    : 2},
+       {"GX_M", mc.rows.is_constant() && mc.rows.constant() == 1 ? 1 : -1}},
+      node,
+      {out.pointer(node.out(), true), out.pointer(a), out.pointer(b), out.pointer(with_addend ? node.inputs[0] : a)},
+      std::move(sizes));
 }
 
 void append(std::vector<SizeId>& sizes, Lowering& out, const std::vector<Expr>& strides, int from, int count) {
@@ -81,20 +86,28 @@ void lower_attention(Lowering& out, Node& node) {
   append(sizes, out, mask && bound ? broadcast_strides(mask->type, 2) : std::vector<Expr>(2, Expr(0)), 0, 2);
   append(sizes, out, node.out(1)->type.strides, 0, 3);
   sizes.push_back(out.size(0));  // no window
-  const int64_t kind = bound                                       ? k::kMaskBound
-                       : !mask                                     ? (node.flag("causal") ? k::kMaskCausal : k::kMaskNone)
-                       : mask->type.dtype == DType::kBool          ? k::kMaskBoolean
-                                                                   : k::kMaskAdditive;
+  const int64_t kind = bound                              ? k::kMaskBound
+                       : !mask                            ? (node.flag("causal") ? k::kMaskCausal : k::kMaskNone)
+                       : mask->type.dtype == DType::kBool ? k::kMaskBoolean
+                                                          : k::kMaskAdditive;
   const bool mask_f32 = mask && mask->type.dtype == DType::kF32;
   const std::vector<std::pair<std::string, int64_t>> knobs = {
-      {"GX_MASK", kind}, {"GX_MASK_F32", mask_f32}, {"GX_LSE", 1}, {"GX_HEAD_DIM", q->type.shape[3].is_constant() ? q->type.shape[3].constant() : 0},
+      {"GX_MASK", kind},
+      {"GX_MASK_F32", mask_f32},
+      {"GX_LSE", 1},
+      {"GX_HEAD_DIM", q->type.shape[3].is_constant() ? q->type.shape[3].constant() : 0},
       {"GX_VALUE_DIM", v->type.shape[3].is_constant() ? v->type.shape[3].constant() : 0}};
   const std::string dtype(name_of(q->type.dtype)), module = "attention_" + dtype, entry = "gx_attention_" + dtype;
   const runtime::Pointer workspace = out.workspace();
   const auto pointers = [&] {
-    return std::vector<runtime::Pointer>{out.pointer(node.out(), true), out.pointer(q), out.pointer(key), out.pointer(v),
-                                         out.pointer(mask ? mask : q), out.pointer(mask ? mask : q),
-                                         out.pointer(node.out(1), true), workspace};
+    return std::vector<runtime::Pointer>{out.pointer(node.out(), true),
+                                         out.pointer(q),
+                                         out.pointer(key),
+                                         out.pointer(v),
+                                         out.pointer(mask ? mask : q),
+                                         out.pointer(mask ? mask : q),
+                                         out.pointer(node.out(1), true),
+                                         workspace};
   };
   out.hand(module, "gx_attention_partial_" + dtype, knobs, node, pointers(), sizes, true);
   out.hand(module, "gx_attention_merge_" + dtype, knobs, node, pointers(), sizes);
@@ -104,7 +117,8 @@ void lower_attention(Lowering& out, Node& node) {
 bool attention_fits(const Node& node) {
   const auto unit = [](const Value* value) { return value->type.strides[3].is(1) || value->type.shape[3].is(1); };
   if (!in_f32(node) || !unit(node.inputs[0]) || !unit(node.inputs[1]) || !unit(node.inputs[2])) return false;
-  if (!node.inputs[0]->type.shape[3].is_constant() || node.inputs[0]->type.shape[3].constant() > kernels::kMaxHeadDim) return false;
+  if (!node.inputs[0]->type.shape[3].is_constant() || node.inputs[0]->type.shape[3].constant() > kernels::kMaxHeadDim)
+    return false;
   if (node.inputs.size() < 4 || node.flag("bound")) return true;
   const DType mask = node.inputs[3]->type.dtype;
   return mask == DType::kBool || mask == DType::kF32 || mask == node.inputs[0]->type.dtype;

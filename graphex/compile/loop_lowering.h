@@ -16,8 +16,8 @@ struct LoopAccess {
 
 struct LoweredLoop {
   std::shared_ptr<codegen::LoopSpec> spec;
-  std::vector<LoopAccess> operands;   // in the order of the spec's
-  std::vector<ir::Expr> sizes;        // the kernel's sizes: extents, argument strides
+  std::vector<LoopAccess> operands;  // in the order of the spec's
+  std::vector<ir::Expr> sizes;       // the kernel's sizes: extents, argument strides
   // Run-time scalars that follow `sizes`: an integer, or the bits of the double nearest to it.
   std::vector<std::pair<ir::Expr, bool>> scalars;
 };
@@ -26,7 +26,8 @@ struct LoopOptions {
   bool emulate_precision_casts = false;  // round each bf16/f16 intermediate as eager would
 };
 
-// `stride_of_store` gives the strides that a stored value has in memory (its type's, unless storage placed it in a cat).
+// `stride_of_store` gives the strides that a stored value has in memory (its type's, unless storage placed it in a
+// cat).
 LoweredLoop lower_loop(const Unit& unit, const LoopOptions& options);
 // The loop that copies `shape` elements of one dtype from one layout to another (operand 0 is read, operand 1 written).
 LoweredLoop copy_loop(DType dtype, const std::vector<ir::Expr>& shape, const std::vector<ir::Expr>& from,

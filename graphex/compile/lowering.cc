@@ -30,7 +30,7 @@ class SizeBuilder : public ir::ExprBuilder {
 };
 
 runtime::BufferKind kind_of(Home home) {
-  return home == Home::kInput ? runtime::BufferKind::kInput
+  return home == Home::kInput  ? runtime::BufferKind::kInput
          : home == Home::kHost ? runtime::BufferKind::kHost
                                : runtime::BufferKind::kArena;
 }
@@ -105,12 +105,15 @@ void Lowering::launch(codegen::KernelRequest request, std::string name, std::vec
       parts_.input_written[parts_.buffers[pointer.buffer].input] = true;
   request_of_step_.push_back(static_cast<int>(requests_.size()));
   requests_.push_back(std::move(request));
-  parts_.steps.push_back(runtime::Launch{nullptr, nullptr, nullptr, std::move(name), std::move(pointers), std::move(sizes)});
+  parts_.steps.push_back(
+      runtime::Launch{nullptr, nullptr, nullptr, std::move(name), std::move(pointers), std::move(sizes)});
 }
 
-void Lowering::hand(const std::string& module, const std::string& entry, std::vector<std::pair<std::string, int64_t>> knobs,
-                    const ir::Node& node, std::vector<Pointer> pointers, std::vector<SizeId> sizes, bool owns_workspace) {
-  launch(codegen::HandKernel{module, entry, std::move(knobs)}, node.op, std::move(pointers), std::move(sizes), owns_workspace);
+void Lowering::hand(const std::string& module, const std::string& entry,
+                    std::vector<std::pair<std::string, int64_t>> knobs, const ir::Node& node,
+                    std::vector<Pointer> pointers, std::vector<SizeId> sizes, bool owns_workspace) {
+  launch(codegen::HandKernel{module, entry, std::move(knobs)}, node.op, std::move(pointers), std::move(sizes),
+         owns_workspace);
 }
 
 void Lowering::copy(ir::Value* from, Pointer to, const std::vector<ir::Expr>& strides) {
@@ -146,7 +149,8 @@ runtime::TensorView Lowering::view_of(ir::Value* value) {
 }
 
 void Lowering::lower_island(const ir::Node& node) {
-  runtime::Island island{static_cast<int>(node.integer("call")), node.has("name") ? node.text("name") : "island", {}, {}, {}};
+  runtime::Island island{
+      static_cast<int>(node.integer("call")), node.has("name") ? node.text("name") : "island", {}, {}, {}};
   for (ir::Value* operand : node.inputs) island.operands.push_back(view_of(operand));
   if (node.has("ints"))
     for (const ir::Expr& expr : node.exprs("ints")) island.ints.push_back(size(expr));
@@ -168,7 +172,8 @@ void Lowering::lower_unit(const Unit& unit) {
 
 void Lowering::run() {
   for (const auto& unit : units_) lower_unit(*unit);
-  for (const ir::Write& write : storage_.copies) copy(write.value, pointer(write.input, true), write.input->type.strides);
+  for (const ir::Write& write : storage_.copies)
+    copy(write.value, pointer(write.input, true), write.input->type.strides);
   parts_.buffer_types.resize(parts_.buffers.size());
   for (ir::Value* output : graph_.outputs) parts_.outputs.push_back(view_of(output));
   for (const auto& input : graph_.inputs) parts_.input_types.push_back(view_of(input.get()));

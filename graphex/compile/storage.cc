@@ -79,11 +79,13 @@ class Assigner {
       if (same_layout(*value->node, *target_operand) && reads_once(unit, base)) {
         const bool direct = base == input && read_only_before(input, unit.order, &unit);
         const bool chained = base != input && base->node && !written_elsewhere(base, value) &&
-                             read_only_before(base, unit.order, &unit) && !storage_.places.count(base) && claim(base, input);
+                             read_only_before(base, unit.order, &unit) && !storage_.places.count(base) &&
+                             claim(base, input);
         if (direct || chained) return take(value, target, value->node);
       }
     }
-    if (!read_only_before(input, unit.order, unit.loop && loads_match(unit, value, input) ? &unit : nullptr)) return false;
+    if (!read_only_before(input, unit.order, unit.loop && loads_match(unit, value, input) ? &unit : nullptr))
+      return false;
     if (value->node->op == "cat" || ops::op_of(*value->node).kind == OpKind::kIsland) return false;
     return take(value, target, nullptr);
   }
@@ -114,7 +116,8 @@ class Assigner {
   bool reads_once(const Unit& unit, const ir::Value* base) const {
     const auto it = reads_.find(&unit);
     if (it == reads_.end()) return true;
-    return std::count_if(it->second.begin(), it->second.end(), [&](ir::Value* v) { return ops::base_of(v) == base; }) == 1;
+    return std::count_if(it->second.begin(), it->second.end(), [&](ir::Value* v) { return ops::base_of(v) == base; }) ==
+           1;
   }
 
   // Every load that a loop makes of `input` is of the element that it stores into `value` at the same point.
@@ -125,7 +128,8 @@ class Assigner {
     const DimMap& result_map = unit.maps.at(value);
     for (const ir::Value* operand : it->second) {
       if (ops::base_of(const_cast<ir::Value*>(operand)) != input) continue;
-      if (operand != input || operand->type.shape != value->type.shape || operand->type.strides != value->type.strides) return false;
+      if (operand != input || operand->type.shape != value->type.shape || operand->type.strides != value->type.strides)
+        return false;
     }
     for (const ir::Node* node : unit.nodes)
       for (const ir::Value* operand : node->inputs)
@@ -210,8 +214,8 @@ class Assigner {
   const std::vector<std::unique_ptr<Unit>>& units_;
   Storage storage_;
   std::unordered_map<const ir::Node*, Unit*> unit_of_;
-  std::unordered_map<const ir::Value*, std::set<int>> readers_;          // base -> units
-  std::unordered_map<const Unit*, std::vector<ir::Value*>> reads_;       // unit -> operands from outside
+  std::unordered_map<const ir::Value*, std::set<int>> readers_;     // base -> units
+  std::unordered_map<const Unit*, std::vector<ir::Value*>> reads_;  // unit -> operands from outside
   std::set<const ir::Value*> outputs_, written_;
 };
 

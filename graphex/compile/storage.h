@@ -1,8 +1,8 @@
 // Where every base lives: the one place that decides on sharing memory.
 //
-// Values never change, so memory may be shared only where nobody can see the difference: a written input's own memory for
-// the value that it will hold, a dead operand's memory for the result of an operator that overwrites a part of it. All
-// readers of the old value must come before the writer in the schedule. Everything else gets memory of its own.
+// Values never change, so memory may be shared only where nobody can see the difference: a written input's own memory
+// for the value that it will hold, a dead operand's memory for the result of an operator that overwrites a part of it.
+// All readers of the old value must come before the writer in the schedule. Everything else gets memory of its own.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ enum class Home : uint8_t { kInput, kHost, kArena };
 
 struct Block {
   Home home;
-  int input = -1;        // kInput
-  ir::Expr bytes;        // kHost, kArena
-  bool result = false;   // kHost: holds an output
-  int first = INT32_MAX; // first and last unit that touches it
+  int input = -1;         // kInput
+  ir::Expr bytes;         // kHost, kArena
+  bool result = false;    // kHost: holds an output
+  int first = INT32_MAX;  // first and last unit that touches it
   int last = -1;
 };
 

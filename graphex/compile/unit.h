@@ -1,5 +1,5 @@
-// A unit is what becomes one step, or a few, of the tape: a group of nodes that one generated loop computes, or a single
-// node with a kernel of its own, or an island.
+// A unit is what becomes one step, or a few, of the tape: a group of nodes that one generated loop computes, or a
+// single node with a kernel of its own, or an island.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,14 @@ struct Space {
 struct Unit {
   std::vector<ir::Node*> nodes;  // in graph order; one unless a loop
   bool loop = false;
-  Space space;                                     // loops only
+  Space space;                                        // loops only
   std::unordered_map<const ir::Value*, DimMap> maps;  // loops only: results of its nodes
-  std::vector<ir::Value*> stores;                  // loops only: results needed outside
-  int order = 0;                                   // position in the schedule
+  std::vector<ir::Value*> stores;                     // loops only: results needed outside
+  int order = 0;                                      // position in the schedule
 };
 
-// Nodes computed again wherever they are used, since that costs less than memory: sources and what follows from them alone.
+// Nodes computed again wherever they are used, since that costs less than memory: sources and what follows from them
+// alone.
 bool is_inline(const ir::Value* value);
 
 // The dimension map of `view`'s base, given the map of the view itself; nullopt if the view is no mere renaming,

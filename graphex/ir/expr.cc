@@ -128,9 +128,9 @@ Expr floordiv(const Expr& a, const Expr& b) {
   if (b.is(1)) return a;
   if (b.is_constant() && b.constant_ != 0 && a.terms_) {
     const int64_t divisor = b.constant_;
-    const bool exact = a.constant_ % divisor == 0 && std::all_of(a.terms_->begin(), a.terms_->end(), [&](const auto& t) {
-                         return t.coefficient % divisor == 0;
-                       });
+    const bool exact =
+        a.constant_ % divisor == 0 &&
+        std::all_of(a.terms_->begin(), a.terms_->end(), [&](const auto& t) { return t.coefficient % divisor == 0; });
     if (exact) {
       Expr::Terms terms = *a.terms_;
       for (Expr::Term& term : terms) term.coefficient /= divisor;

@@ -1,7 +1,7 @@
 // Integer expressions over symbolic sizes, kept in a normal form (a sum of products) so that equal sizes compare equal.
 //
-// An Expr is an immutable value. Constants need no memory. Products of sums are multiplied out; floordiv, mod, min and max
-// of non-constants are opaque factors whose arguments are themselves normal.
+// An Expr is an immutable value. Constants need no memory. Products of sums are multiplied out; floordiv, mod, min and
+// max of non-constants are opaque factors whose arguments are themselves normal.
 #pragma once
 
 #include <cstdint>

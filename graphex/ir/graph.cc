@@ -66,7 +66,8 @@ std::vector<int64_t> Node::integers(const std::string& name) const {
 }
 
 Value* Graph::add_input(std::string name, Type type) {
-  auto value = std::make_unique<Value>(Value{std::move(name), std::move(type), nullptr, static_cast<int>(inputs.size())});
+  auto value =
+      std::make_unique<Value>(Value{std::move(name), std::move(type), nullptr, static_cast<int>(inputs.size())});
   inputs.push_back(std::move(value));
   return inputs.back().get();
 }

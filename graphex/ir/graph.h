@@ -77,8 +77,8 @@ class Graph {
 
   Value* add_input(std::string name, Type type);
   // Appends a node, or inserts it before `before`.
-  Node* add_node(std::string op, std::vector<Value*> inputs, std::vector<Type> types, std::map<std::string, Attr> attrs = {},
-                 Node* before = nullptr);
+  Node* add_node(std::string op, std::vector<Value*> inputs, std::vector<Type> types,
+                 std::map<std::string, Attr> attrs = {}, Node* before = nullptr);
   void replace_uses(Value* old_value, Value* new_value);
   // Removes nodes that nothing needs; islands with the attribute `effect` are needed.
   void sweep();

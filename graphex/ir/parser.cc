@@ -25,7 +25,8 @@ class Parser {
     if (peek_word("sym")) symbols();
     while (!peek_word("return")) statement();
     expect_word("return");
-    if (peek('%')) do graph_->outputs.push_back(use());
+    if (peek('%')) do
+        graph_->outputs.push_back(use());
       while (accept(","));
     expect("}");
     skip();
@@ -95,7 +96,8 @@ class Parser {
     expect_word("sym");
     do {
       const std::string symbol = name();
-      if (!symbol_ids_.emplace(symbol, graph_->symbols.size()).second) error("symbol '" + symbol + "' is declared twice");
+      if (!symbol_ids_.emplace(symbol, graph_->symbols.size()).second)
+        error("symbol '" + symbol + "' is declared twice");
       graph_->symbols.push_back(symbol);
     } while (accept(","));
   }

@@ -47,8 +47,8 @@ std::vector<int> reduced_dims(const ir::Node& node) {
 }
 
 void require_shape(const ir::Node& node, const ir::Value& value, const std::vector<ir::Expr>& expected) {
-  require(value.type.shape == expected, node, "%", value.name, " has shape ", shape_text(value.type.shape), "; expected ",
-          shape_text(expected));
+  require(value.type.shape == expected, node, "%", value.name, " has shape ", shape_text(value.type.shape),
+          "; expected ", shape_text(expected));
 }
 
 void require_index(const ir::Node& node, int operand) {
@@ -122,12 +122,14 @@ void check_cat(const ir::Node& node) {
 void check_matmul(const ir::Node& node) {
   const int first = node.op == "addmm" ? 1 : 0;
   const ir::Type &a = in(node, first), &b = in(node, first + 1);
-  require(a.rank() == b.rank() && (a.rank() == 2 || a.rank() == 3), node, "expected two matrices or two batches of them");
+  require(a.rank() == b.rank() && (a.rank() == 2 || a.rank() == 3), node,
+          "expected two matrices or two batches of them");
   require(a.dtype == b.dtype && is_float(a.dtype), node, "operands must share a float dtype; got ", name_of(a.dtype),
           " and ", name_of(b.dtype));
   std::vector<ir::Expr> expected = a.shape;
   expected.back() = b.shape.back();
-  require(a.shape.back() == b.shape[b.rank() - 2], node, "inner sizes differ: ", shape_text(a.shape), " x ", shape_text(b.shape));
+  require(a.shape.back() == b.shape[b.rank() - 2], node, "inner sizes differ: ", shape_text(a.shape), " x ",
+          shape_text(b.shape));
   require_shape(node, *node.out(), expected);
 }
 

@@ -1,4 +1,5 @@
-// What the rest of the compiler may ask about an operator. Passes, storage and kernel choice read traits; none lists names.
+// What the rest of the compiler may ask about an operator. Passes, storage and kernel choice read traits; none lists
+// names.
 #pragma once
 
 #include <string_view>
@@ -22,8 +23,8 @@ struct OpDef {
   std::string_view name;
   OpKind kind;
   int min_inputs;
-  int max_inputs;            // -1: any number
-  int overwrites = -1;       // operand whose memory the result may take over when nobody needs its old value
+  int max_inputs;       // -1: any number
+  int overwrites = -1;  // operand whose memory the result may take over when nobody needs its old value
   // Throws Error(kInvalidArgument) naming the node if operands, results and attributes don't fit.
   void (*check)(const ir::Node&) = nullptr;
 };

@@ -26,7 +26,8 @@ void check_view(const ir::Node& node) {
 void check_region_write(const ir::Node& node) {
   check_overwrite(node);
   require(in(node, 1).dtype == in(node, 0).dtype, node, "expected both operands to have one dtype");
-  require(static_cast<int>(node.exprs("strides").size()) == in(node, 1).rank(), node, "expected one stride for each size of the region");
+  require(static_cast<int>(node.exprs("strides").size()) == in(node, 1).rank(), node,
+          "expected one stride for each size of the region");
   node.expr("offset");
 }
 

@@ -25,7 +25,8 @@ bool counts_along(const ir::Value* value, int dim) {
   if (node.op == "add") {
     for (const int i : {0, 1}) {
       const ir::Value* operand = node.inputs[i];
-      if (is_full_of(node.inputs[1 - i], 0)) return counts_along(operand, dim - (value->type.rank() - operand->type.rank()));
+      if (is_full_of(node.inputs[1 - i], 0))
+        return counts_along(operand, dim - (value->type.rank() - operand->type.rank()));
     }
     return false;
   }
@@ -54,13 +55,15 @@ ir::Value* bound_of(ir::Graph& graph, ir::Value* limit, ir::Node* before) {
   const ir::Type& type = limit->type;
   const bool is_view = limit->node && limit->node->op == "view";
   return graph
-      .add_node("view", {limit}, {ir::Type(type.dtype, {type.shape[0], type.shape[2]}, {type.strides[0], type.strides[2]})},
+      .add_node("view", {limit},
+                {ir::Type(type.dtype, {type.shape[0], type.shape[2]}, {type.strides[0], type.strides[2]})},
                 {{"offset", is_view ? limit->node->expr("offset") : ir::Expr(0)}}, before)
       ->out();
 }
 
 bool is_bound(const ir::Value* limit) {
-  return limit->type.rank() == 4 && limit->type.dtype == DType::kI64 && limit->type.shape[1].is(1) && limit->type.shape[3].is(1);
+  return limit->type.rank() == 4 && limit->type.dtype == DType::kI64 && limit->type.shape[1].is(1) &&
+         limit->type.shape[3].is(1);
 }
 
 }  // namespace
@@ -70,7 +73,9 @@ void bound_masks(ir::Graph& graph) {
     if (node->op != "attention" || node->inputs.size() != 4 || node->flag("bound") || node->flag("causal")) continue;
     const ir::Node* compare = comparison(node->inputs[3]);
     if (!compare || !is_bound(compare->inputs[1]) || !counts_along(compare->inputs[0], 3)) continue;
-    if (!compare->inputs[0]->type.shape[3].is_constant() && !(compare->inputs[0]->type.shape[3] == node->inputs[1]->type.shape[2])) continue;
+    if (!compare->inputs[0]->type.shape[3].is_constant() &&
+        !(compare->inputs[0]->type.shape[3] == node->inputs[1]->type.shape[2]))
+      continue;
     node->inputs[3] = bound_of(graph, compare->inputs[1], node.get());
     node->attrs["bound"] = true;
   }

@@ -1,6 +1,7 @@
-// Lets attention read each key and value head for its whole group of query heads, instead of a copy expanded to all heads.
-//   %e: [B, G, 1, L, D] -> %x = view(%k) [B, G, n, L, D] strides [.., 0, ..]; %c = copy(%x); %K = view(%c) [B, G*n, L, D]
-//   attention(%q, %K, %V) {group=1}   ->   attention(%q, %k', %v') {group=n}   with %k' = view(%k) [B, G, L, D]
+// Lets attention read each key and value head for its whole group of query heads, instead of a copy expanded to all
+// heads.
+//   %e: [B, G, 1, L, D] -> %x = view(%k) [B, G, n, L, D] strides [.., 0, ..]; %c = copy(%x); %K = view(%c) [B, G*n, L,
+//   D] attention(%q, %K, %V) {group=1}   ->   attention(%q, %k', %v') {group=n}   with %k' = view(%k) [B, G, L, D]
 #include "graphex/passes/passes.h"
 
 namespace graphex::passes {
@@ -10,7 +11,8 @@ namespace {
 ir::Value* expanded(const ir::Value* operand) {
   const auto made_by = [](const ir::Value* value, const char* op) { return value->node && value->node->op == op; };
   const ir::Value* value = operand;
-  while (made_by(value, "view") && value->node->expr("offset").is(0) && value->type.is_contiguous()) value = value->node->inputs[0];
+  while (made_by(value, "view") && value->node->expr("offset").is(0) && value->type.is_contiguous())
+    value = value->node->inputs[0];
   if (!made_by(value, "copy") || !value->type.is_contiguous()) return nullptr;
   ir::Value* source = value->node->inputs[0];
   if (!made_by(source, "view") || source->type.rank() != 5 || !source->type.strides[2].is(0)) return nullptr;

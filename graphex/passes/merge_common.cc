@@ -1,7 +1,7 @@
 // Merges nodes that compute the same thing: equal operator, operands, attributes and result types.
 //   %a = f(%x) {k=1}; %b = f(%x) {k=1}   ->   %a for both
-// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share memory,
-// and values that an operator overwrites: each can then be made where that operator's result lies.
+// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share
+// memory, and values that an operator overwrites: each can then be made where that operator's result lies.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,7 +27,8 @@ std::unordered_set<const ir::Node*> kept_apart(const ir::Graph& graph) {
   std::unordered_set<const ir::Node*> nodes;
   for (ir::Value* output : graph.outputs) nodes.insert(ops::base_of(output)->node);
   for (const auto& node : graph.nodes)
-    if (const int operand = ops::op_of(*node).overwrites; operand >= 0) nodes.insert(ops::base_of(node->inputs[operand])->node);
+    if (const int operand = ops::op_of(*node).overwrites; operand >= 0)
+      nodes.insert(ops::base_of(node->inputs[operand])->node);
   return nodes;
 }
 

@@ -81,7 +81,8 @@ struct Access {
 };
 
 bool conflict(const Access& a, const Access& b) {
-  return a.space == b.space && (a.written || b.written) && !(a.single && b.single) && a.begin < b.end && b.begin < a.end;
+  return a.space == b.space && (a.written || b.written) && !(a.single && b.single) && a.begin < b.end &&
+         b.begin < a.end;
 }
 
 Access access_of(const ProgramParts& parts, const Plan& plan, const Pointer& pointer, bool single) {
@@ -102,8 +103,7 @@ void place_barriers(const ProgramParts& parts, Plan& plan) {
       continue;
     }
     std::vector<Access> own;
-    for (const Pointer& pointer : launch->pointers)
-      own.push_back(access_of(parts, plan, pointer, plan.single[step]));
+    for (const Pointer& pointer : launch->pointers) own.push_back(access_of(parts, plan, pointer, plan.single[step]));
     const bool must_wait = std::any_of(own.begin(), own.end(), [&](const Access& a) {
       return std::any_of(open.begin(), open.end(), [&](const Access& b) { return conflict(a, b); });
     });
@@ -141,7 +141,8 @@ Plan make_plan(const ProgramParts& parts, std::span<const int64_t> symbols) {
   plan.symbols.assign(symbols.begin(), symbols.end());
   std::vector<int64_t> values(parts.sizes.size());
   parts.sizes.eval(symbols, values.data());
-  for (size_t i = 0; i < parts.buffers.size(); ++i) plan.bytes.push_back(buffer_bytes(parts, static_cast<int>(i), values));
+  for (size_t i = 0; i < parts.buffers.size(); ++i)
+    plan.bytes.push_back(buffer_bytes(parts, static_cast<int>(i), values));
   std::vector<int64_t> arguments;
   for (const Step& step : parts.steps) {
     const Launch* launch = std::get_if<Launch>(&step);

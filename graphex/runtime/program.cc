@@ -24,8 +24,10 @@ bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
 
 std::shared_ptr<void> allocate_arena(int64_t bytes) {
   constexpr int64_t kAlignment = 4096;
-  void* memory = std::aligned_alloc(kAlignment, (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
-  if (!memory) fail(ErrorKind::kOutOfMemory, "no memory for an arena of ", bytes, " bytes; use smaller sizes or batches");
+  void* memory =
+      std::aligned_alloc(kAlignment, (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+  if (!memory)
+    fail(ErrorKind::kOutOfMemory, "no memory for an arena of ", bytes, " bytes; use smaller sizes or batches");
   return {memory, std::free};
 }
 
@@ -188,7 +190,8 @@ void Program::release_after(Host& host, int begin, int end) const {
 
 void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {
   if (frame.profile) return run_profiled(frame, team, workers, begin, end);
-  const bool alone = std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end, [](int64_t n) { return n <= 1; });
+  const bool alone =
+      std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end, [](int64_t n) { return n <= 1; });
   auto body = [&](GxWorker& worker) {
     for (int i = begin; i < end; ++i) {
       if (frame.plan->barrier[i]) team.barrier().wait(worker);

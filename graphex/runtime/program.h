@@ -1,8 +1,8 @@
 // A Program is an immutable tape of launches and islands; a Frame holds one execution of it.
 //
 // Everything that varies from replay to replay is a slot of the Frame: pointers of inputs and results, symbols and what
-// follows from them. A replay patches slots and runs the tape: it copies no input and makes no plan for sizes whose bucket
-// it has seen. Several threads may replay one Program, a Frame each.
+// follows from them. A replay patches slots and runs the tape: it copies no input and makes no plan for sizes whose
+// bucket it has seen. Several threads may replay one Program, a Frame each.
 #pragma once
 
 #include <list>
@@ -27,10 +27,10 @@ enum class BufferKind : uint8_t { kInput, kHost, kArena };
 
 struct Buffer {
   BufferKind kind;
-  int input = -1;    // kInput: which one
-  SizeId bytes = 0;  // kHost and kArena; a workspace's size is asked of its launch's `workspace` instead
+  int input = -1;         // kInput: which one
+  SizeId bytes = 0;       // kHost and kArena; a workspace's size is asked of its launch's `workspace` instead
   int workspace_of = -1;  // kArena: the step whose workspace this is
-  int first = -1;    // first and last step that touches it; host buffers that are results live on
+  int first = -1;         // first and last step that touches it; host buffers that are results live on
   int last = -1;
   bool result = false;  // kHost: an output of the program
 };
@@ -102,7 +102,7 @@ struct ProgramParts {
   std::vector<TensorView> buffer_types;  // per buffer; of kHost ones: the tensor that the host makes
   std::vector<Step> steps;
   std::vector<TensorView> outputs;
-  std::vector<TensorView> input_types;     // what each input must be (checked by the host at bind)
+  std::vector<TensorView> input_types;  // what each input must be (checked by the host at bind)
   std::vector<std::string> symbol_names;
   std::vector<bool> input_written;
   std::shared_ptr<const void> code;  // keeps the kernels alive
@@ -117,7 +117,8 @@ class Program {
   // A frame nobody else uses, ready for these symbols. Give it back when done.
   std::unique_ptr<Frame> take_frame(std::span<const int64_t> symbols) const;
   void give_back(std::unique_ptr<Frame> frame) const;
-  // Runs all steps; input bases are set in the frame before. Throws Error(kIndex) if a kernel found an index out of range.
+  // Runs all steps; input bases are set in the frame before. Throws Error(kIndex) if a kernel found an index out of
+  // range.
   void run(Frame& frame, Team& team, int workers, Host& host) const;
 
   int launches() const { return launches_; }
@@ -141,7 +142,7 @@ class Program {
 
   ProgramParts parts_;
   int launches_ = 0, islands_ = 0;
-  std::vector<int> size_start_;               // per step: where its sizes begin in Frame::launch_sizes
+  std::vector<int> size_start_;                // per step: where its sizes begin in Frame::launch_sizes
   std::vector<std::vector<int>> allocate_at_;  // per step: host buffers that a launch writes first there
   std::vector<std::vector<int>> release_at_;   // per step: host buffers that nothing needs after it
   mutable std::mutex mutex_;
@@ -159,25 +160,25 @@ class Frame {
 
   const Program& program;
   std::vector<int64_t> symbols, values;
-  std::vector<char*> bases;            // per buffer
-  std::vector<int64_t> tiles;          // per step
-  std::vector<int64_t> launch_sizes;   // all launches' size arguments, one after the other
+  std::vector<char*> bases;           // per buffer
+  std::vector<int64_t> tiles;         // per step
+  std::vector<int64_t> launch_sizes;  // all launches' size arguments, one after the other
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<void> arena;
   int64_t arena_bytes = 0;
   GxStatus status{};
   int32_t first_fault = -1;  // step
   bool profile = false;
-  std::vector<LaunchTime> times;       // per step, when profile is on (by worker 0, barriers after each launch)
+  std::vector<LaunchTime> times;  // per step, when profile is on (by worker 0, barriers after each launch)
 };
 
 // A storage plan: offsets of arena buffers for sizes up to the bucket's, and where the workers must meet.
 struct Plan {
-  std::vector<int64_t> symbols;       // the bucket it was made for
-  std::vector<int64_t> bytes;         // per buffer, rounded up
-  std::vector<int64_t> offsets;       // per buffer, -1 unless kArena
-  std::vector<bool> single;           // per step: planned as at most one tile
-  std::vector<bool> barrier;          // per step: meet before it
+  std::vector<int64_t> symbols;  // the bucket it was made for
+  std::vector<int64_t> bytes;    // per buffer, rounded up
+  std::vector<int64_t> offsets;  // per buffer, -1 unless kArena
+  std::vector<bool> single;      // per step: planned as at most one tile
+  std::vector<bool> barrier;     // per step: meet before it
   int64_t arena_bytes = 0;
   int barriers = 0;
 };

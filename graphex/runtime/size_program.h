@@ -1,4 +1,5 @@
-// Every integer that a Program needs at run time (extents, strides, offsets, bytes), as straight-line code over symbols.
+// Every integer that a Program needs at run time (extents, strides, offsets, bytes), as straight-line code over
+// symbols.
 //
 // runtime knows no ir::Expr; compile translates. Value i is operation i's result; evaluating all of them costs a few
 // nanoseconds each and happens only when a symbol has changed.

@@ -14,8 +14,8 @@ using runtime::TensorView;
 Call::Call(Compiled& compiled, std::vector<nb::object> args)
     : compiled_(compiled), parts_(compiled.program_->parts()), args_(std::move(args)) {
   const Signature& signature = compiled_.signature_;
-  GX_CHECK(args_.size() == signature.args.size(), "graphex: the compiled graph takes ", signature.args.size(), " arguments, got ",
-           args_.size());
+  GX_CHECK(args_.size() == signature.args.size(), "graphex: the compiled graph takes ", signature.args.size(),
+           " arguments, got ", args_.size());
   infos_.resize(parts_.inputs);
   for (int input = 0; input < parts_.inputs; ++input)
     infos_[input] = read_tensor(input_tensor(input), "argument", std::max(signature.arg_of_input[input], 0));
@@ -46,14 +46,16 @@ void Call::bind_symbols() {
       continue;
     }
     const TensorInfo& info = infos_[signature.args[spec.arg].index];
-    GX_CHECK(spec.dim < info.rank, "graphex: argument ", spec.arg, " has ", info.rank, " dimensions; expected more than ", spec.dim);
+    GX_CHECK(spec.dim < info.rank, "graphex: argument ", spec.arg, " has ", info.rank,
+             " dimensions; expected more than ", spec.dim);
     symbols_.push_back(spec.kind == SymbolSpec::kSize ? info.shape[spec.dim] : info.strides[spec.dim]);
   }
 }
 
 void Call::bind_inputs() {
   for (size_t buffer = 0; buffer < parts_.buffers.size(); ++buffer)
-    if (parts_.buffers[buffer].kind == BufferKind::kInput) frame_->bases[buffer] = infos_[parts_.buffers[buffer].input].data;
+    if (parts_.buffers[buffer].kind == BufferKind::kInput)
+      frame_->bases[buffer] = infos_[parts_.buffers[buffer].input].data;
   for (int input = 0; input < parts_.inputs; ++input) check_input(input, infos_[input]);
   tensors_.resize(parts_.buffers.size());
 }
@@ -61,8 +63,8 @@ void Call::bind_inputs() {
 void Call::check_input(int input, const TensorInfo& info) {
   const TensorView& expected = parts_.input_types[input];
   const int arg = compiled_.signature_.arg_of_input[input];
-  GX_CHECK(info.dtype == expected.dtype, "graphex: argument ", arg, " is ", name_of(info.dtype), "; the graph was compiled for ",
-           name_of(expected.dtype));
+  GX_CHECK(info.dtype == expected.dtype, "graphex: argument ", arg, " is ", name_of(info.dtype),
+           "; the graph was compiled for ", name_of(expected.dtype));
   GX_CHECK(info.rank == static_cast<int>(expected.shape.size()), "graphex: argument ", arg, " has ", info.rank,
            " dimensions; the graph was compiled for ", expected.shape.size());
   bool empty = false;
@@ -73,8 +75,9 @@ void Call::check_input(int input, const TensorInfo& info) {
     empty |= extent == 0;
   }
   for (int d = 0; d < info.rank && !empty; ++d)
-    GX_CHECK(info.shape[d] == 1 || info.strides[d] == frame_->value(expected.strides[d]), "graphex: argument ", arg, " has stride ",
-             info.strides[d], " in dimension ", d, "; the graph expects ", frame_->value(expected.strides[d]));
+    GX_CHECK(info.shape[d] == 1 || info.strides[d] == frame_->value(expected.strides[d]), "graphex: argument ", arg,
+             " has stride ", info.strides[d], " in dimension ", d, "; the graph expects ",
+             frame_->value(expected.strides[d]));
 }
 
 void Call::find_overlap() {
@@ -87,7 +90,8 @@ void Call::find_overlap() {
       last += (info.shape[d] - 1) * info.strides[d];
       empty |= info.shape[d] == 0;
     }
-    if (!empty) extents.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
+    if (!empty)
+      extents.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
   }
   overlap_ = runtime::writes_overlap(std::move(extents));
 }
@@ -111,9 +115,11 @@ void* Call::allocate(int buffer, const runtime::Frame&) {
 }
 
 bool Call::is_layout(const TensorView& view, const TensorView& base) const {
-  if (frame_->value(view.byte_offset) != frame_->value(base.byte_offset) || view.shape.size() != base.shape.size()) return false;
+  if (frame_->value(view.byte_offset) != frame_->value(base.byte_offset) || view.shape.size() != base.shape.size())
+    return false;
   for (size_t d = 0; d < view.shape.size(); ++d)
-    if (frame_->value(view.shape[d]) != frame_->value(base.shape[d]) || frame_->value(view.strides[d]) != frame_->value(base.strides[d]))
+    if (frame_->value(view.shape[d]) != frame_->value(base.shape[d]) ||
+        frame_->value(view.strides[d]) != frame_->value(base.strides[d]))
       return false;
   return true;
 }
@@ -138,18 +144,21 @@ void Call::call(const runtime::Island& island, runtime::Frame& frame) {
   for (const TensorView& view : island.operands) operands.append(tensor_at(view));
   for (const runtime::SizeId id : island.ints) operands.append(frame.value(id));
   const nb::object made = compiled_.islands_[island.call](*nb::tuple(operands));
-  GX_CHECK(nb::len(made) == island.results.size(), "graphex: island ", island.name, " returned ", nb::len(made), " tensors; expected ",
-           island.results.size());
+  GX_CHECK(nb::len(made) == island.results.size(), "graphex: island ", island.name, " returned ", nb::len(made),
+           " tensors; expected ", island.results.size());
   for (size_t i = 0; i < island.results.size(); ++i) {
     const TensorView& view = island.results[i];
     tensors_[view.buffer] = nb::object(made[i]);
-    const TensorInfo info = read_tensor(tensors_[view.buffer], ("result of island " + island.name).c_str(), static_cast<int>(i));
-    GX_CHECK(info.dtype == view.dtype && info.rank == static_cast<int>(view.shape.size()), "graphex: island ", island.name,
-             " returned another dtype or rank than the graph expects");
+    const TensorInfo info =
+        read_tensor(tensors_[view.buffer], ("result of island " + island.name).c_str(), static_cast<int>(i));
+    GX_CHECK(info.dtype == view.dtype && info.rank == static_cast<int>(view.shape.size()), "graphex: island ",
+             island.name, " returned another dtype or rank than the graph expects");
     for (int d = 0; d < info.rank; ++d)
-      GX_CHECK(info.shape[d] == frame.value(view.shape[d]) && (info.shape[d] <= 1 || info.strides[d] == frame.value(view.strides[d])),
-               "graphex: island ", island.name, " returned size ", info.shape[d], " and stride ", info.strides[d], " in dimension ", d,
-               "; the graph expects ", frame.value(view.shape[d]), " and ", frame.value(view.strides[d]));
+      GX_CHECK(info.shape[d] == frame.value(view.shape[d]) &&
+                   (info.shape[d] <= 1 || info.strides[d] == frame.value(view.strides[d])),
+               "graphex: island ", island.name, " returned size ", info.shape[d], " and stride ", info.strides[d],
+               " in dimension ", d, "; the graph expects ", frame.value(view.shape[d]), " and ",
+               frame.value(view.strides[d]));
     frame.bases[view.buffer] = info.data;
   }
 }

@@ -36,8 +36,8 @@ class Call : public runtime::Host {
   const runtime::ProgramParts& parts_;
   std::vector<nb::object> args_;
   std::vector<int64_t> symbols_;
-  std::vector<TensorInfo> infos_;      // per input
-  std::vector<nb::object> tensors_;    // per buffer: what the host made
+  std::vector<TensorInfo> infos_;    // per input
+  std::vector<nb::object> tensors_;  // per buffer: what the host made
   std::unique_ptr<runtime::Frame> frame_;
   PyThreadState* thread_ = nullptr;
   bool overlap_ = false;

@@ -15,10 +15,14 @@ runtime::Team& shared_team() {
   return *team;
 }
 
-Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands, compile::Report report,
-                   int threads, bool profile)
-    : program_(std::move(program)), signature_(std::move(signature)), islands_(std::move(islands)), report_(std::move(report)),
-      threads_(threads), profile_(profile) {
+Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands,
+                   compile::Report report, int threads, bool profile)
+    : program_(std::move(program)),
+      signature_(std::move(signature)),
+      islands_(std::move(islands)),
+      report_(std::move(report)),
+      threads_(threads),
+      profile_(profile) {
   const std::vector<bool>& written = program_->parts().input_written;
   writes_ = std::find(written.begin(), written.end(), true) != written.end();
 }

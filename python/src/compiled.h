@@ -18,8 +18,8 @@ runtime::Team& shared_team();
 
 class Compiled {
  public:
-  Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands, compile::Report report,
-           int threads, bool profile);
+  Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands,
+           compile::Report report, int threads, bool profile);
 
   // Boxed: takes the items of `args` and clears it.
   nb::list call(nb::list args);

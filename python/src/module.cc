@@ -23,7 +23,8 @@ T option(const nb::dict& options, const char* name, T fallback) {
 
 // One compiler per instruction-set cap and cache folder: kernels are shared by all programs of the process.
 std::shared_ptr<gx::codegen::KernelCompiler> compiler_for(const std::string& isa, const std::string& cache_dir) {
-  static auto* compilers = new std::map<std::pair<std::string, std::string>, std::shared_ptr<gx::codegen::KernelCompiler>>();
+  static auto* compilers =
+      new std::map<std::pair<std::string, std::string>, std::shared_ptr<gx::codegen::KernelCompiler>>();
   auto& slot = (*compilers)[{isa, cache_dir}];
   if (slot) return slot;
   gx::codegen::CompilerOptions options;
@@ -39,8 +40,10 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
                                            static_cast<int>(graph->outputs.size()));
   gx::compile::Options compile_options;
   compile_options.emulate_precision_casts = option(options, "emulate_precision_casts", false);
-  for (const auto& name : option(options, "disable_passes", std::vector<std::string>())) compile_options.passes.disabled.insert(name);
-  const auto compiler = compiler_for(option(options, "isa", std::string("native")), option(options, "cache_dir", std::string()));
+  for (const auto& name : option(options, "disable_passes", std::vector<std::string>()))
+    compile_options.passes.disabled.insert(name);
+  const auto compiler =
+      compiler_for(option(options, "isa", std::string("native")), option(options, "cache_dir", std::string()));
   gx::compile::Report report;
   std::shared_ptr<const gx::runtime::Program> program;
   {
@@ -48,7 +51,7 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
     program = gx::compile::compile(std::move(graph), compiler, compile_options, &report);
   }
   return new gx::python::Compiled(std::move(program), std::move(parsed), std::move(islands), std::move(report),
-                                                option(options, "threads", 0), option(options, "profile", false));
+                                  option(options, "threads", 0), option(options, "profile", false));
 }
 
 // Read and copy bandwidth and arithmetic peaks of this machine now, in bytes and operations a second; about 2 s.
@@ -80,7 +83,8 @@ int clear(PyObject* self) {
   return 0;
 }
 
-PyType_Slot kSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+PyType_Slot kSlots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
 PyObject* python_kind(gx::ErrorKind kind) {
   switch (kind) {
@@ -112,7 +116,8 @@ NB_MODULE(_core, m) {
       PyErr_SetString(python_kind(error.kind()), error.what());
     }
   });
-  nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr(), nb::is_weak_referenceable())
+  nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr(),
+                                   nb::is_weak_referenceable())
       .def("__call__", &gx::python::Compiled::call, "args"_a)
       .def("explain", &gx::python::Compiled::explain)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);

@@ -10,7 +10,8 @@ std::string kind_of(nb::handle entry) { return nb::cast<std::string>(nb::str(ent
 int number(nb::handle entry, int i) { return nb::cast<int>(entry[i]); }
 
 int in_range(int value, size_t count, const char* what) {
-  GX_CHECK(value >= 0 && value < static_cast<int>(count), "signature: ", what, " ", value, " is out of range; there are ", count);
+  GX_CHECK(value >= 0 && value < static_cast<int>(count), "signature: ", what, " ", value,
+           " is out of range; there are ", count);
   return value;
 }
 
@@ -59,15 +60,19 @@ Signature read_signature(nb::dict dict, const std::vector<std::string>& symbol_n
     if (out.args.back().kind == ArgSpec::kTensor)
       out.arg_of_input[out.args.back().index] = static_cast<int>(out.args.size()) - 1;
   }
-  for (nb::handle entry : nb::cast<nb::list>(dict["symbols"])) out.symbols.push_back(read_symbol(entry, out.args.size()));
-  GX_CHECK(out.symbols.size() == symbol_names.size(), "signature: ", out.symbols.size(), " symbols; the graph has ", symbol_names.size());
+  for (nb::handle entry : nb::cast<nb::list>(dict["symbols"]))
+    out.symbols.push_back(read_symbol(entry, out.args.size()));
+  GX_CHECK(out.symbols.size() == symbol_names.size(), "signature: ", out.symbols.size(), " symbols; the graph has ",
+           symbol_names.size());
   for (nb::handle entry : nb::cast<nb::list>(dict["constants"])) {
     const int input = in_range(number(entry, 0), inputs, "input");
     out.arg_of_input[input] = -1;
     out.constants.emplace_back(input, nb::object(entry[1]));
   }
-  for (int i = 0; i < inputs; ++i) GX_CHECK(out.arg_of_input[i] != -2, "signature: input ", i, " of the graph comes from nowhere");
-  for (nb::handle entry : nb::cast<nb::list>(dict["outputs"])) out.outputs.push_back(read_output(entry, out.args.size(), values, symbol_names));
+  for (int i = 0; i < inputs; ++i)
+    GX_CHECK(out.arg_of_input[i] != -2, "signature: input ", i, " of the graph comes from nowhere");
+  for (nb::handle entry : nb::cast<nb::list>(dict["outputs"]))
+    out.outputs.push_back(read_output(entry, out.args.size(), values, symbol_names));
   out.eager = dict.contains("eager") ? nb::object(dict["eager"]) : nb::none();
   return out;
 }

@@ -39,7 +39,8 @@ constexpr int32_t kCpu = 1;
 const DlExchangeApi& exchange_of(nb::handle tensor_type) {
   const nb::object capsule = tensor_type.attr("__dlpack_c_exchange_api__");
   auto* api = static_cast<DlExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-  if (!api || api->major != 1) throw nb::import_error("graphex needs PyTorch's DLPack exchange API 1.x; use torch 2.13.0");
+  if (!api || api->major != 1)
+    throw nb::import_error("graphex needs PyTorch's DLPack exchange API 1.x; use torch 2.13.0");
   return *api;
 }
 
@@ -54,13 +55,16 @@ bool dtype_of(DlDataType type, DType& out) {
                                 {kNone, of(DType::kBF16), kNone, kNone},
                                 {kNone, kNone, kNone, kNone},
                                 {of(DType::kBool), kNone, kNone, kNone}};
-  if (type.code > 6 || type.lanes != 1 || type.bits < 8 || type.bits > 64 || !std::has_single_bit(type.bits)) return false;
+  if (type.code > 6 || type.lanes != 1 || type.bits < 8 || type.bits > 64 || !std::has_single_bit(type.bits))
+    return false;
   const int found = kTable[type.code][std::countr_zero(type.bits) - 3];
   out = static_cast<DType>(found);
   return found != kNone;
 }
 
-std::string place(const char* what, int number) { return std::string("graphex: ") + what + " " + std::to_string(number); }
+std::string place(const char* what, int number) {
+  return std::string("graphex: ") + what + " " + std::to_string(number);
+}
 
 [[noreturn]] void refuse(const char* what, int number, const std::string& why) {
   throw nb::value_error((place(what, number) + ": " + why).c_str());
@@ -78,8 +82,10 @@ nb::object list_of(std::span<const int64_t> values) {
 TensorInfo read_tensor(nb::handle tensor, const char* what, int number) {
   const Torch& torch = Torch::get();
   PyTypeObject* type = Py_TYPE(tensor.ptr());
-  if (reinterpret_cast<PyObject*>(type) != torch.tensor_type.ptr() && reinterpret_cast<PyObject*>(type) != torch.parameter_type.ptr())
-    throw nb::type_error((place(what, number) + ": expected a torch.Tensor or torch.nn.Parameter, got " + type->tp_name).c_str());
+  if (reinterpret_cast<PyObject*>(type) != torch.tensor_type.ptr() &&
+      reinterpret_cast<PyObject*>(type) != torch.parameter_type.ptr())
+    throw nb::type_error(
+        (place(what, number) + ": expected a torch.Tensor or torch.nn.Parameter, got " + type->tp_name).c_str());
   static const DlExchangeApi& api = exchange_of(torch.tensor_type);
   DlTensor view;
   if (api.dltensor_from_py(tensor.ptr(), &view) != 0) throw nb::python_error();
@@ -104,7 +110,8 @@ const Torch& Torch::get() {
     torch->get_num_threads = module.attr("get_num_threads");
     torch->tensor_type = module.attr("Tensor");
     torch->parameter_type = module.attr("nn").attr("Parameter");
-    constexpr const char* kNames[kDTypeCount] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+    constexpr const char* kNames[kDTypeCount] = {"bool",  "uint8",   "int8",     "int16",   "int32",
+                                                 "int64", "float16", "bfloat16", "float32", "float64"};
     for (int i = 0; i < kDTypeCount; ++i) torch->dtypes[i] = module.attr(kNames[i]);
     return torch;
   }();
@@ -120,7 +127,8 @@ nb::object make_tensor(std::span<const int64_t> shape, std::span<const int64_t> 
   return nb::steal(made);
 }
 
-nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t storage_offset) {
+nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                     int64_t storage_offset) {
   const nb::object sizes = list_of(shape), steps = list_of(strides), offset = nb::int_(storage_offset);
   PyObject* args[] = {base.ptr(), sizes.ptr(), steps.ptr(), offset.ptr()};
   PyObject* made = PyObject_Vectorcall(Torch::get().as_strided.ptr(), args, 4, nullptr);

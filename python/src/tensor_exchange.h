@@ -1,4 +1,5 @@
-// torch tensors without linking torch: the DLPack C exchange API that the tensor type carries, and torch's own allocator.
+// torch tensors without linking torch: the DLPack C exchange API that the tensor type carries, and torch's own
+// allocator.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,24 +17,26 @@ struct TensorInfo {
   char* data;
   DType dtype;
   int rank;
-  const int64_t* shape;    // valid while the tensor lives and isn't resized
+  const int64_t* shape;  // valid while the tensor lives and isn't resized
   const int64_t* strides;
 };
 
-// Reads a torch.Tensor or torch.nn.Parameter (no other subclass). Throws TypeError or ValueError with `what` in the text.
+// Reads a torch.Tensor or torch.nn.Parameter (no other subclass). Throws TypeError or ValueError with `what` in the
+// text.
 TensorInfo read_tensor(nb::handle tensor, const char* what, int number);
 
 // torch's functions, looked up once per process. References are kept for good: they outlive the interpreter's teardown.
 struct Torch {
   static const Torch& get();
-  nb::object empty_strided;   // torch._C._dynamo.guards._empty_strided_cpu(shape, strides, dtype)
-  nb::object as_strided;      // torch.as_strided
+  nb::object empty_strided;  // torch._C._dynamo.guards._empty_strided_cpu(shape, strides, dtype)
+  nb::object as_strided;     // torch.as_strided
   nb::object get_num_threads;
   nb::object tensor_type, parameter_type;
   nb::object dtypes[kDTypeCount];
 };
 
 nb::object make_tensor(std::span<const int64_t> shape, std::span<const int64_t> strides, DType dtype);
-nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t storage_offset);
+nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                     int64_t storage_offset);
 
 }  // namespace graphex::python
