@@ -47,6 +47,8 @@ def check(
     """
     import graphex
 
+    if exact:
+        options.setdefault("emulate_precision_casts", True)
     compiled = torch.compile(function, backend=backend(), dynamic=dynamic, options=options or None)
     for arguments in (args, *more):
         mine, theirs = clone(arguments), clone(arguments)

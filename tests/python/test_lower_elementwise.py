@@ -168,7 +168,7 @@ def test_clamp_and_masks():
         return [
             *a,
             x.masked_fill(m, -1),
-            x.masked_fill(m, lo.sum()),
+            x.masked_fill(m, lo[0, 0]),
             torch.clamp(x, min=lo, max=lo + 0.1),
             x.clamp(0.5, 0.1),
         ]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .exprs import Size, all_same, contiguous_strides, same, symbols_of, text_of, to_size
-from .types import Spec, Value, broadcast, compute_dtype, contiguous
+from .types import Spec, Value, broadcast, compute_dtype, contiguous, is_reduced, rounded
 
 
 def attr_text(value: Any) -> str:
@@ -140,6 +140,8 @@ class Builder:
         """A 0-dim constant, made once per value and dtype."""
         if isinstance(value, complex):
             raise TypeError("complex scalar")
+        if isinstance(value, float) and is_reduced(dtype):
+            value = rounded(value, dtype)
         key = (type(value), repr(value), dtype)
         if key not in self._scalars:
             where, self.where = self.where, ""

@@ -37,6 +37,13 @@ def is_reduced(dtype: torch.dtype) -> bool:
     return dtype in _REDUCED
 
 
+@lru_cache(maxsize=1024)
+def rounded(value: float, dtype: torch.dtype) -> float:
+    """The float as the dtype holds it."""
+    with torch.utils._python_dispatch._disable_current_modes():
+        return torch.tensor(value, dtype=torch.float64).to(dtype).item()
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """Dtype, shape and strides of a value."""
