@@ -176,3 +176,48 @@ def test_lengths_that_change():
         )
 
     check(f, torch.randn(5, 4), dynamic=True, more=[(torch.randn(9, 4),), (torch.randn(2, 4),)], exact=False, scale=16)
+
+
+def test_operands_that_are_not_row_major():
+    def f(x, y, i, b):
+        a = [
+            x.cumsum(0),
+            x.argmax(0),
+            x.sum(1),
+            x.softmax(0),
+            x.mean((0, 2)),
+            x @ y,
+            x.transpose(1, 2) @ x,
+            x.index_select(1, i),
+        ]
+        a += [
+            x[:, i],
+            x.gather(1, i.view(1, 2, 1)),
+            x.index_add(1, i, x[:, :2]),
+            torch.cat([x, x], 1),
+            x.amax(2),
+            x.prod(0),
+        ]
+        a += [
+            x.index_put((i,), x[0]),
+            x.scatter(0, i.view(1, 2, 1), 2.0),
+            torch.baddbmm(b, x, y),
+            x.var(1),
+            x.any(1),
+            x.sort(1)[0],
+        ]
+        return [
+            *a,
+            F.layer_norm(x, (4,)),
+            x.flip(1),
+            x.roll(1, 2),
+            x.to(torch.float64),
+            x > 0,
+            torch.where(x > 0, x, y.mT),
+        ]
+
+    x = torch.randn(4, 5, 3).permute(2, 1, 0)
+    y = torch.randn(3, 5, 4).transpose(1, 2)
+    check(f, x, y, torch.tensor([0, 2]), torch.randn(5), exact=False, scale=16, native=None)
+    wide = torch.randn(6, 10, 4)[::2, ::2]
+    check(f, wide, y, torch.tensor([0, 2]), torch.randn(5), exact=False, scale=16, native=None)

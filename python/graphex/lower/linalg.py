@@ -29,7 +29,7 @@ def matmul(lo: Lowering, node: fx.Node, a: Value, b: Value) -> Value:
     return lo.emit("matmul", [a, b], lo.dense_out(node))
 
 
-@lowers(aten.addmm.default)
+@lowers(aten.addmm.default, aten.baddbmm.default)
 def addmm(lo: Lowering, node: fx.Node, c: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
     _floating(a, b, c)
     if beta == 0:
@@ -41,17 +41,6 @@ def _scaled(lo: Lowering, x: Value, alpha: Any) -> Value:
     if alpha == 1:
         return x
     return lo.emit("mul", [x, lo.scalar(float(alpha), compute_dtype(x.dtype))], x.spec)
-
-
-@lowers(aten.baddbmm.default)
-def baddbmm(lo: Lowering, node: fx.Node, c: Value, a: Value, b: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    _floating(a, b, c)
-    out, wide = lo.dense_out(node), compute_dtype(a.dtype)
-    product = _scaled(lo, lo.emit("matmul", [a, b], contiguous(wide, out.shape)), alpha)
-    if beta == 0:
-        return lo.emit("cast" if out.dtype != wide else "copy", [product], out)
-    scaled = c if beta == 1 else lo.compute("mul", [c, lo.scalar(float(beta), wide)])
-    return lo.emit("add", [scaled, product], out)
 
 
 @lowers(aten.mv.default)

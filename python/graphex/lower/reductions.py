@@ -98,7 +98,8 @@ def cumsum(lo: Lowering, node: fx.Node, x: Value, dim: int, dtype: Any = None) -
     x = _accumulated(lo, x, out)
     if x.rank == 0:
         return lo.emit("copy" if x.dtype == out.dtype else "cast", [x], out)
-    return lo.emit("cumsum", [x], out, dim=dim % x.rank)
+    made = lo.emit("cumsum", [x], contiguous(out.dtype, out.shape), dim=dim % x.rank)
+    return made if out.is_contiguous() else lo.emit("copy", [made], out)
 
 
 # -- mean and variance -----------------------------------------------------------------------------------------------
