@@ -3,6 +3,7 @@
 #include <chrono>
 #include <set>
 
+#include "graphex/compile/kernel_table.h"
 #include "graphex/compile/lowering.h"
 #include "graphex/ops/op_def.h"
 
@@ -27,6 +28,17 @@ int distinct(const std::vector<codegen::Kernel>& kernels) {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> unsupported(const ir::Graph& graph) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& node : graph.nodes) {
+    const ops::OpDef* op = ops::find_op(node->op);
+    if (op && op->kind == ops::OpKind::kKernel && !kernel_for(*node))
+      found.emplace_back(node->out()->name, "no kernel of " + node->op + " for " +
+                                                std::string(name_of(node->inputs[0]->type.dtype)) + " in this layout");
+  }
+  return found;
+}
 
 std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph,
                                                 std::shared_ptr<codegen::KernelCompiler> compiler,

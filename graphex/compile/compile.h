@@ -26,6 +26,9 @@ struct Report {
   std::string graph;  // text form after the passes
 };
 
+// Nodes of a graph that no kernel serves, with the reason: a frontend leaves these to islands.
+std::vector<std::pair<std::string, std::string>> unsupported(const ir::Graph& graph);
+
 // Consumes the graph. The compiler must outlive nothing: the program holds it.
 std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph,
                                                 std::shared_ptr<codegen::KernelCompiler> compiler,

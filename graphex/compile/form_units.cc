@@ -9,8 +9,8 @@
 namespace graphex::compile {
 namespace {
 
-constexpr size_t kMaxNodes = 400;      // compile time is linear in nodes; registers spill long before
-constexpr size_t kMaxOperands = 24;    // of a launch's 64 pointers; more streams than that don't prefetch well
+constexpr size_t kMaxNodes = 400;    // compile time is linear in nodes; registers spill long before
+constexpr size_t kMaxOperands = 24;  // of a launch's 64 pointers; more streams than that don't prefetch well
 
 using ops::OpKind;
 
@@ -32,9 +32,8 @@ class Former {
   void find_inline() {
     for (auto& node : graph_.nodes) {
       const OpKind kind = ops::op_of(*node).kind;
-      const bool all_inline = std::all_of(node->inputs.begin(), node->inputs.end(), [&](const ir::Value* v) {
-        return v->node && inline_.count(v->node);
-      });
+      const bool all_inline = std::all_of(node->inputs.begin(), node->inputs.end(),
+                                          [&](const ir::Value* v) { return v->node && inline_.count(v->node); });
       const bool plain = kind == OpKind::kScalar || kind == OpKind::kCast || kind == OpKind::kCopy;
       const bool renaming = kind == OpKind::kView && all_inline &&
                             map_through_view(*node->inputs[0], *node->out(), DimMap(node->out()->type.rank(), -1));
@@ -82,9 +81,8 @@ class Former {
       if (it == unit_of_.end() || !it->second->loop) continue;
       if (std::find(units.begin(), units.end(), it->second) == units.end()) units.push_back(it->second);
     }
-    std::sort(units.begin(), units.end(), [](const Unit* a, const Unit* b) {
-      return a->nodes.back()->order > b->nodes.back()->order;
-    });
+    std::sort(units.begin(), units.end(),
+              [](const Unit* a, const Unit* b) { return a->nodes.back()->order > b->nodes.back()->order; });
     return units;
   }
 
@@ -154,7 +152,8 @@ class Former {
     if (ops::op_of(node).kind == OpKind::kReduction) return place_reduction(unit, node);
     const ir::Value& result = *node.out();
     std::vector<DimMap> candidates;
-    if (result.type.rank() <= static_cast<int>(unit.space.sizes.size())) candidates.push_back(identity(unit.space, result));
+    if (result.type.rank() <= static_cast<int>(unit.space.sizes.size()))
+      candidates.push_back(identity(unit.space, result));
     for (const ir::Value* operand : node.inputs) {
       const auto map = map_in(unit, operand);
       if (map && map->size() == result.type.shape.size()) candidates.push_back(*map);
@@ -176,7 +175,8 @@ class Former {
     if (unit.space.has_reduction() && reduced != unit.space.reduced) return std::nullopt;
     // Every dimension of the space must be either the operand's own or of size 1, else elements would count twice.
     for (size_t d = 0; d < unit.space.sizes.size(); ++d)
-      if (!unit.space.sizes[d].is(1) && std::find(operand_map->begin(), operand_map->end(), static_cast<int>(d)) == operand_map->end())
+      if (!unit.space.sizes[d].is(1) &&
+          std::find(operand_map->begin(), operand_map->end(), static_cast<int>(d)) == operand_map->end())
         return std::nullopt;
     return result_of_reduction(node, *operand_map);
   }
@@ -274,7 +274,8 @@ class Former {
     std::set<const ir::Node*> seen;
     auto push = [&](const ir::Node* user) {
       for (const ir::Value* operand : user->inputs)
-        if (operand->node && operand->node->order > first && seen.insert(operand->node).second) stack.push_back(operand->node);
+        if (operand->node && operand->node->order > first && seen.insert(operand->node).second)
+          stack.push_back(operand->node);
     };
     if (node) push(node);
     for (const Unit* unit : inside)

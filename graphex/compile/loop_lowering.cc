@@ -109,7 +109,9 @@ class LoopBuilder {
     if (const double* number = std::get_if<double>(&attr)) return constant(dtype, *number);
     const ir::Expr& expr = node.expr("value");
     if (!expr.is_constant()) return emit_size(expr, dtype);
-    if (!is_float(dtype)) return append({LoopOp::kConstant, dtype, "", {}, 0, dtype == DType::kBool ? expr.constant() != 0 : expr.constant()});
+    if (!is_float(dtype))
+      return append(
+          {LoopOp::kConstant, dtype, "", {}, 0, dtype == DType::kBool ? expr.constant() != 0 : expr.constant()});
     return constant(dtype, static_cast<double>(expr.constant()));
   }
 
@@ -126,7 +128,8 @@ class LoopBuilder {
     if (map[0] >= 0) {
       iota_dims_.push_back(map[0]);
       int index = append({LoopOp::kIota, DType::kI64, "", {}, map[0]});
-      if (!node.expr("step").is(1)) index = append({LoopOp::kScalar, DType::kI64, "mul", {index, size_value(node.expr("step"))}});
+      if (!node.expr("step").is(1))
+        index = append({LoopOp::kScalar, DType::kI64, "mul", {index, size_value(node.expr("step"))}});
       id = append({LoopOp::kScalar, DType::kI64, "add", {index, id}});
     }
     return dtype == DType::kI64 ? id : append({LoopOp::kCast, dtype, "", {id}});
@@ -138,8 +141,8 @@ class LoopBuilder {
   }
 
   int emit_reduction(const ir::Node& node, const DimMap& map) {
-    static const std::map<std::string, std::string> kNames = {{"amax", "max"}, {"amin", "min"}, {"sum", "sum"},
-                                                              {"prod", "prod"}, {"any", "any"}, {"all", "all"}};
+    static const std::map<std::string, std::string> kNames = {{"amax", "max"},  {"amin", "min"}, {"sum", "sum"},
+                                                              {"prod", "prod"}, {"any", "any"},  {"all", "all"}};
     const ir::Value* operand = node.inputs[0];
     const DType dtype = node.out()->type.dtype;
     int id = emit(operand, operand_map_of(node, map));

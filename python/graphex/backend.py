@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -126,26 +127,45 @@ def _native_or_eager(
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
         return _by_eager(gm, report, "force_eager is set")
-    try:
-        lowered = lower_graph(gm, fallback=values["fallback"])
-    except Unsupported as why:
-        if values["fallback"] == "error":
-            raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
-        return _by_eager(gm, report, str(why))
-    report.native, report.islands, report.text = lowered.native, lowered.islands, lowered.text
-    return _program(lowered, gm, values, report)
+    refused: dict[fx.Node, str] = {}
+    reason = "too many nodes that the native module refuses"
+    for _ in range(_MAX_REFUSALS):
+        try:
+            lowered = lower_graph(gm, fallback=values["fallback"], refused=refused)
+        except Unsupported as why:
+            reason = str(why)
+            break
+        signature = {**lowered.signature, "eager": _boxed_eager(gm)}
+        try:
+            program = build_program(lowered.text, signature, lowered.callables, core_options(values))
+        except (NotImplementedError, RuntimeError, ValueError) as why:
+            reason = str(why)
+            if _refuse(reason, lowered, refused):
+                continue
+            break
+        report.native, report.islands, report.text = lowered.native, lowered.islands, lowered.text
+        return _boxed(program)
+    if values["fallback"] == "error":
+        raise UnsupportedError(f"graphex can't run the graph natively: {reason}")
+    return _by_eager(gm, report, reason)
 
 
-def _program(lowered: Lowered, gm: fx.GraphModule, values: dict[str, Any], report: GraphReport) -> Compiled:
-    signature = {**lowered.signature, "eager": _boxed_eager(gm)}
-    try:
-        program = build_program(lowered.text, signature, lowered.callables, core_options(values))
-    except (NotImplementedError, RuntimeError, ValueError) as why:
-        if values["fallback"] == "error":
-            raise UnsupportedError(f"graphex can't run the graph natively: {why}") from why
-        report.native, report.islands = 0, []
-        return _by_eager(gm, report, str(why))
-    return _boxed(program)
+_MAX_REFUSALS = 30
+_NODE_FAULT = re.compile(r"node %([\w.]+) \((\w+)\): (.*)")
+
+
+def _refuse(message: str, lowered: Lowered, refused: dict[fx.Node, str]) -> bool:
+    """Adds nodes that the native module has no kernel for, or finds fault with, to `refused`; False if none is new."""
+    from . import _core
+
+    reasons = dict(_core.unsupported(lowered.text))
+    fault = _NODE_FAULT.match(message)
+    if fault:
+        reasons.setdefault(fault[1], fault[3])
+    new = {lowered.makers[name]: reason for name, reason in reasons.items() if name in lowered.makers}
+    new = {node: reason for node, reason in new.items() if node not in refused}
+    refused.update(new)
+    return bool(new)
 
 
 def build_program(text: str, signature: dict[str, Any], islands: list[Compiled], options: dict[str, Any]) -> Any:

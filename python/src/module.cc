@@ -1,5 +1,6 @@
 // graphex._core: the native half of the package. python/graphex/signature.md is the contract.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -122,5 +123,7 @@ NB_MODULE(_core, m) {
       .def("explain", &gx::python::Compiled::explain)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
   m.def("probe", &probe, "workers"_a = 0);
+  m.def(
+      "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
   m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
 }

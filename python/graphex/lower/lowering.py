@@ -24,6 +24,7 @@ from .scalars import FloatExpr
 from .types import Spec, Value, spec_of, storage_offset
 
 log = logging.getLogger("graphex")
+_DEFINED = re.compile(r"%([\w.]+):")
 
 
 @dataclass
@@ -44,13 +45,16 @@ class Lowered:
     callables: list[Callable[..., tuple[torch.Tensor, ...]]]
     islands: list[Island] = field(default_factory=list)
     native: int = 0
+    makers: dict[str, fx.Node] = field(default_factory=dict)  # value of the text -> node that it was lowered from
 
 
 class Lowering(Builder):
     """The state of one walk. Lowerings use the Builder's methods and `out`, `base_of`, `write`."""
 
-    def __init__(self, gm: fx.GraphModule, fallback: str = "eager") -> None:
+    def __init__(self, gm: fx.GraphModule, fallback: str = "eager", refused: dict[fx.Node, str] | None = None) -> None:
         super().__init__()
+        self.refused = refused or {}
+        self.makers: dict[str, fx.Node] = {}
         self.gm = gm
         self.fallback = fallback
         self.env: dict[fx.Node, Any] = {}
@@ -87,7 +91,7 @@ class Lowering(Builder):
             for a in self.args
         ]
         signature = {"args": args, "symbols": sources, "constants": self.constants, "outputs": outputs}
-        return Lowered(text, signature, self.callables, self.islands, self.native)
+        return Lowered(text, signature, self.callables, self.islands, self.native, self.makers)
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,8 @@ class Lowering(Builder):
         except Exception as fault:  # a fault of a lowering costs its speed, not the user's result
             log.warning("the lowering of %s failed", node.target, exc_info=True)
             self._instead(node, mark, f"lowering failed: {type(fault).__name__}: {fault}")
+        for line in self.lines[mark:]:
+            self.makers.update((name, node) for name in _DEFINED.findall(line.split(" = ", 1)[0]))
         return None
 
     def _instead(self, node: fx.Node, mark: int, reason: str) -> None:
@@ -162,6 +168,8 @@ class Lowering(Builder):
         self._island(node, reason)
 
     def _native(self, node: fx.Node) -> Any:
+        if node in self.refused:
+            raise Unsupported(self.refused[node])
         lowering = LOWERINGS.get(node.target)
         if lowering is None:
             target = node.target
@@ -291,11 +299,16 @@ def source_line(node: fx.Node) -> str:
     return source_of(node).rsplit("/", 1)[-1]
 
 
-def lower_graph(gm: fx.GraphModule, name: str = "graph", fallback: str = "eager") -> Lowered:
-    """Lowers AOT's graph. Raises Unsupported when the whole graph has to run by eager PyTorch."""
+def lower_graph(
+    gm: fx.GraphModule, name: str = "graph", fallback: str = "eager", refused: dict[fx.Node, str] | None = None
+) -> Lowered:
+    """Lowers AOT's graph; nodes in `refused` become islands for the reason given there.
+
+    Raises Unsupported when the whole graph has to run by eager PyTorch.
+    """
     from . import families  # noqa: F401  fills the registry
 
-    return Lowering(gm, fallback).run(name)
+    return Lowering(gm, fallback, refused).run(name)
 
 
 __all__ = ["Island", "Lowered", "Lowering", "Size", "lower_graph", "symbols_of"]
