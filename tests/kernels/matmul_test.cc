@@ -303,6 +303,9 @@ TEST_P(MatmulTest, BitsDependOnTheRowAlone) {
     for (int64_t i = 0; i < n * k; ++i) columns.b.set(i % k * n + i / k, static_cast<float>(all.b.get(i)));
     const Array transposed = run(columns, 2);
     EXPECT_EQ(std::memcmp(transposed.buffer->data(), expected.buffer->data(), row_bytes * m), 0) << "layout 1";
+    columns.c.m = columns.sizes[kMatmulM] = 1;
+    const Array row = run(columns, 2);
+    EXPECT_EQ(std::memcmp(row.buffer->data(), expected.buffer->data(), row_bytes), 0) << "layout 1, one row";
     for (int64_t count : {1, 2, 5, 12, 13}) {
       Operands few(dtype(), {.batch = 1, .m = count, .n = n, .k = k});
       for (int64_t i = 0; i < count * k; ++i) few.a.set(i, static_cast<float>(all.a.get(i)));

@@ -67,14 +67,9 @@ struct Blocked {
     for (int64_t pair = 0; pair < quads; pair += 2)
       each_panel(rows, [&](int64_t row, int64_t panel) __attribute__((always_inline)) {
         for (int64_t quad = pair; quad < min(quads, pair + 2); ++quad)
-          with_rows<kTileRows>(panel, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
-            Quad part[R];
-            tile_packed<R>(a + row * panel_k + at * R, panels_b + (quad * panel_k + at) * 4, vectors, part);
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-              float* to = sums + (row + r) * grid.block_n + quad * 4;
-              store(to, first ? part[r] : load<Quad>(to) + part[r]);
-            }
+          with_rows<1, kTileRows>(panel, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
+            tile_packed<R>(a + row * panel_k + at * R, panels_b + (quad * panel_k + at) * 4, vectors,
+                           sums + row * grid.block_n + quad * 4, grid.block_n, first);
           });
       });
   }

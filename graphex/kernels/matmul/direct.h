@@ -26,8 +26,9 @@ struct Direct {
   const T* b;
   Output<T> out;
 
-  // Sums of C columns for all rows of A. With several panels of rows, all but the last read B from cache; the last also
-  // fetches what comes next, so that memory isn't idle meanwhile.
+  // Sums of C columns for all rows of A: C is 8 for one row and 4 for more, when no panel has one row only. With
+  // several panels of rows, all but the last read B from cache; the last also fetches what comes next, so that memory
+  // isn't idle meanwhile.
   template <int C>
   inline __attribute__((always_inline)) void sum(const T* const columns[C], Quad (*sums)[C / 4]) const {
 #pragma clang loop unroll(disable)
@@ -40,7 +41,7 @@ struct Direct {
       if (!whole) pack_a<T>(p, a + start * p.a_k, panels, p.m, length, panel_k);
       each_panel(p.m, [&](int64_t first, int64_t rows) __attribute__((always_inline)) {
         const int64_t ahead = first > 0 && first + rows == p.m ? next : 0;
-        with_rows<C == 4 ? kTileRows : 1>(rows, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
+        with_rows<C == 4 ? 2 : 1, C == 4 ? kTileRows : 1>(rows, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
           Quad part[R][C / 4];
           tile_direct<T, R, C>(panels + first * panel_k + at * R, block, length, ahead, part);
 #pragma unroll
@@ -55,7 +56,7 @@ struct Direct {
 
   // Columns first, first + step, .. of which `valid` exist.
   template <int C>
-  inline __attribute__((always_inline)) void columns(int64_t first, int64_t step, int64_t valid) const {
+  __attribute__((noinline)) void columns(int64_t first, int64_t step, int64_t valid) const {
     const T* from[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) from[i] = b + (first + step * min(i, valid - 1)) * p.b_column;
@@ -64,8 +65,7 @@ struct Direct {
 #pragma clang loop unroll(disable)
     for (int64_t m = 0; m < p.m; ++m)
 #pragma unroll
-      for (int i = 0; i < C; ++i)
-        if (i < valid) out.template finish<1>(Floats<1>(sums[m][i / 4][i % 4]), m, first + step * i);
+      for (int i = 0; i < C; i += 4) out.finish_spread(sums[m][i / 4], valid - i, m, first + step * i, step);
   }
 
   // The range is read as C runs of rows side by side: each is one long stream that the hardware fetches ahead, where

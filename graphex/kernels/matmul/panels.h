@@ -21,16 +21,16 @@ GX_INLINE void each_panel(int64_t rows, F f) {
   }
 }
 
-// f(Rows<R>) for R = rows in 1 .. Max.
+// f(Rows<R>) for R = rows in Min .. Max.
 template <int R>
 struct Rows {
   static constexpr int value = R;
 };
-template <int Max, class F>
+template <int Min, int Max, class F>
 GX_INLINE void with_rows(int64_t rows, F f) {
-  if (GX_M == 1) return f(Rows<1>{});
-  if constexpr (Max > 1) {
-    if (rows != Max) return with_rows<Max - 1>(rows, f);
+  if (GX_M == 1) return f(Rows<Min>{});
+  if constexpr (Max > Min) {
+    if (rows != Max) return with_rows<Min, Max - 1>(rows, f);
   }
   f(Rows<Max>{});
 }
@@ -42,7 +42,7 @@ GX_NOINLINE void pack_a(const Problem& p, const T* a, float* panels, int64_t row
     const T* from = a + first * p.a_row;
     float* panel = panels + first * panel_k;
     if (GX_A_LAYOUT == 0) {
-      with_rows<kTileRows>(count, [&]<int R>(Rows<R>) { pack_rows<T, R>(panel, from, p.a_row, length); });
+      with_rows<1, kTileRows>(count, [&]<int R>(Rows<R>) { pack_rows<T, R>(panel, from, p.a_row, length); });
     } else {
 #pragma clang loop unroll(disable)
       for (int64_t row = 0; row < count; ++row) gather_row(panel, count, row, from + row * p.a_row, p.a_k, length);

@@ -72,23 +72,41 @@ struct Output {
     return out;
   }
 
+  bool reads_addend() const { return GX_EPILOGUE == 1 || (GX_EPILOGUE == 2 && beta != 0); }
+
   template <int W>
-  GX_INLINE Floats<W> load_addend(const T* from, int64_t stride) {
-    if (W == 1 || stride == 1) return load_floats<W>(from);
-    Floats<W> value;
-#pragma unroll
-    for (int i = 0; i < W; ++i) value[i] = load_float(from + i * stride);
-    return value;
+  inline __attribute__((always_inline)) Floats<W> result(Floats<W> sum, Floats<W> add) const {
+    if (GX_EPILOGUE == 2) sum = alpha * sum;
+    if (!reads_addend()) return sum;
+    return sum + (GX_EPILOGUE == 2 ? beta * add : add);
   }
 
   template <int W>
   inline __attribute__((always_inline)) void finish(Floats<W> sum, int64_t row, int64_t column) const {
-    if (GX_EPILOGUE == 2) sum = alpha * sum;
-    if (GX_EPILOGUE == 1 || (GX_EPILOGUE == 2 && beta != 0)) {
-      const Floats<W> add = load_addend<W>(addend + row * addend_row + column * addend_column, addend_column);
-      sum = sum + (GX_EPILOGUE == 2 ? beta * add : add);
+    Floats<W> add = {};
+    const T* from = addend + row * addend_row + column * addend_column;
+    if (reads_addend() && (W == 1 || addend_column == 1)) {
+      add = load_floats<W>(from);
+    } else if (reads_addend()) {
+#pragma unroll
+      for (int i = 0; i < W; ++i) add[i] = load_float(from + i * addend_column);
     }
-    store_floats<W>(c + row * c_row + column, sum);
+    store_floats<W>(c + row * c_row + column, result(sum, add));
+  }
+
+  // The first `count` of four sums whose columns are `step` apart.
+  inline __attribute__((always_inline)) void finish_spread(Quad sum, int64_t count, int64_t row, int64_t column,
+                                                           int64_t step) const {
+    Quad add = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (reads_addend() && i < count)
+        add[i] = load_float(addend + row * addend_row + (column + i * step) * addend_column);
+    T values[4];
+    store_floats<4>(values, result(sum, add));
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (i < count) c[row * c_row + column + i * step] = values[i];
   }
 
   // The `count` sums of a row from `column` on.

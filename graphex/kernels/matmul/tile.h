@@ -15,9 +15,9 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileRows = 3;
 #endif
 
-// Both operands packed; `vectors` of k.
+// Both operands packed; `vectors` of k. Sets or adds to R rows of four sums, `stride` apart.
 template <int R>
-GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, Quad out[R]) {
+GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, float* out, int64_t stride, bool set) {
   Vec sums[R][4] = {};
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < vectors; ++i, a += R * kLanes, b += 4 * kLanes) {
@@ -32,7 +32,10 @@ GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, Qu
     }
   }
 #pragma unroll
-  for (int row = 0; row < R; ++row) out[row] = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
+  for (int row = 0; row < R; ++row, out += stride) {
+    const Quad sum = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
+    store(out, set ? sum : load<Quad>(out) + sum);
+  }
 }
 
 // One group of k for C columns.
