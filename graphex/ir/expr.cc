@@ -19,8 +19,21 @@ struct Expr::Term {
 
 namespace {
 
+int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  GX_CHECK(!__builtin_add_overflow(a, b, &sum), "size expression leaves 64 bits: ", a, " + ", b);
+  return sum;
+}
+
+int64_t times(int64_t a, int64_t b) {
+  int64_t product;
+  GX_CHECK(!__builtin_mul_overflow(a, b, &product), "size expression leaves 64 bits: ", a, " * ", b);
+  return product;
+}
+
 int64_t floor_quotient(int64_t a, int64_t b) {
   GX_CHECK(b != 0, "size expression divides by zero");
+  if (b == -1) return times(a, b);
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
@@ -71,7 +84,7 @@ Expr Expr::from_terms(int64_t constant, Terms terms) {
   Terms merged;
   for (Term& term : terms) {
     if (!merged.empty() && compare(merged.back().factors, term.factors) == 0)
-      merged.back().coefficient += term.coefficient;
+      merged.back().coefficient = plus(merged.back().coefficient, term.coefficient);
     else
       merged.push_back(std::move(term));
   }
@@ -91,32 +104,32 @@ int64_t Expr::constant() const {
 }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  if (!a.terms_ && !b.terms_) return Expr(a.constant_ + b.constant_);
+  if (!a.terms_ && !b.terms_) return Expr(plus(a.constant_, b.constant_));
   Expr::Terms terms;
   for (const Expr* side : {&a, &b})
     if (side->terms_) terms.insert(terms.end(), side->terms_->begin(), side->terms_->end());
-  return Expr::from_terms(a.constant_ + b.constant_, std::move(terms));
+  return Expr::from_terms(plus(a.constant_, b.constant_), std::move(terms));
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
-  if (!a.terms_ && !b.terms_) return Expr(a.constant_ * b.constant_);
+  if (!a.terms_ && !b.terms_) return Expr(times(a.constant_, b.constant_));
   Expr::Terms terms;
   auto add_scaled = [&](const Expr& side, int64_t scale) {
     if (!side.terms_ || scale == 0) return;
-    for (const Expr::Term& term : *side.terms_) terms.push_back({term.coefficient * scale, term.factors});
+    for (const Expr::Term& term : *side.terms_) terms.push_back({times(term.coefficient, scale), term.factors});
   };
   add_scaled(a, b.constant_);
   add_scaled(b, a.constant_);
   if (a.terms_ && b.terms_)
     for (const Expr::Term& x : *a.terms_)
       for (const Expr::Term& y : *b.terms_) {
-        Expr::Term term{x.coefficient * y.coefficient, x.factors};
+        Expr::Term term{times(x.coefficient, y.coefficient), x.factors};
         term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
         std::sort(term.factors.begin(), term.factors.end(),
                   [](const auto& p, const auto& q) { return Expr::compare(p, q) < 0; });
         terms.push_back(std::move(term));
       }
-  return Expr::from_terms(a.constant_ * b.constant_, std::move(terms));
+  return Expr::from_terms(times(a.constant_, b.constant_), std::move(terms));
 }
 
 Expr Expr::opaque(Kind kind, const Expr& a, const Expr& b) {
@@ -126,7 +139,7 @@ Expr Expr::opaque(Kind kind, const Expr& a, const Expr& b) {
 
 Expr floordiv(const Expr& a, const Expr& b) {
   if (b.is(1)) return a;
-  if (b.is_constant() && b.constant_ != 0 && a.terms_) {
+  if (b.is_constant() && b.constant_ != 0 && b.constant_ != -1 && a.terms_) {
     const int64_t divisor = b.constant_;
     const bool exact =
         a.constant_ % divisor == 0 &&
