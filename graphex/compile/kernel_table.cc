@@ -21,6 +21,14 @@ bool in_f32(const Node& node) {
   return dtype == DType::kF32 || is_reduced_float(dtype);
 }
 
+// The kernel reads and writes one dtype, and rows of the result are dense.
+bool matmul_fits(const Node& node) {
+  const ir::Type& out = node.out()->type;
+  for (const Value* operand : node.inputs)
+    if (operand->type.dtype != out.dtype) return false;
+  return in_f32(node) && (out.strides.back().is(1) || out.shape.back().is(1));
+}
+
 // Sizes and strides of a matrix or a batch of matrices.
 struct Matrix {
   Expr batch, rows, columns, stride_batch, stride_row, stride_column;
@@ -144,10 +152,10 @@ bool always(const Node&) { return true; }
 const KernelTable& table() {
   static const KernelTable kTable = [] {
     KernelTable rows = indexing_kernels();
-    rows.merge(KernelTable{{"addmm", {lower_matmul, in_f32}},
+    rows.merge(KernelTable{{"addmm", {lower_matmul, matmul_fits}},
                            {"attention", {lower_attention, attention_fits}},
                            {"cat", {lower_cat, always}},
-                           {"matmul", {lower_matmul, in_f32}},
+                           {"matmul", {lower_matmul, matmul_fits}},
                            {"region_write", {lower_region_write, always}}});
     return rows;
   }();
