@@ -105,6 +105,12 @@ def test_inputs_written_in_place():
         buf.view(-1)[idx] = vals
         return buf
 
+    def swap(x, y):
+        kept = x.clone()
+        x.copy_(y)
+        y.copy_(kept)
+
+    check(swap, grid(3), -grid(3))
     check(shift, grid(4, 3), more=[(grid(4, 3) * 2,)])
     check(scatter_then_zero, grid(4, 3), -grid(4, 3), more=[(grid(4, 3) * 2, grid(4, 3))])
     check(diagonal_then_fill, grid(3, 3), torch.ones(3))
