@@ -153,7 +153,9 @@ CacheKey KernelCompiler::Impl::key_of(const KernelRequest& request) {
     }
   } else {
     hash.add(module_key("scalar"));
-    hash.add(std::get<LoopKernel>(request).spec->key());
+    const auto& spec = std::get<LoopKernel>(request).spec;
+    GX_CHECK(spec, "a loop was requested without a spec");
+    hash.add(spec->key());
   }
   return hash.key();
 }

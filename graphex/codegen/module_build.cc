@@ -1,8 +1,10 @@
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/MemoryBufferRef.h>
+#include <llvm/Support/xxhash.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
 #include <algorithm>
@@ -202,7 +204,9 @@ std::vector<KernelEntry> kernel_entries(Isa isa) {
 
 std::string entry_name(const KernelRequest& request) {
   if (const auto* hand = std::get_if<HandKernel>(&request)) return hand->entry;
-  return "gx_loop";
+  // Profilers show symbols: loops of different specs should differ there, and a spec's name should not change.
+  const std::string key = std::get<LoopKernel>(request).spec->key();
+  return "gx_loop_" + llvm::utohexstr(llvm::xxh3_64bits(llvm::StringRef(key)) & 0xffffffff, /*LowerCase=*/true, 8);
 }
 
 std::unique_ptr<llvm::Module> build_module(const KernelRequest& request, const Target& target,
