@@ -179,6 +179,27 @@ void check_accuracy(const Bound& bound, double limit) {
 TEST(Scalar, FloatAccuracy) {
   for (const Bound& bound : kBounds) check_accuracy<float>(bound, bound.f32);
 }
+// 1 + erf(x) and 1 + tanh(x) cancel for negative x, as in PyTorch: the error is relative to x, and half the smallest
+// number where the result is denormal.
+template <class T>
+void check_gelu(double unit) {
+  const std::vector<T> x = probes<T>(20000);
+  for (const Isa isa : host_levels()) {
+    const std::vector<T> y = apply<T>(isa, "gelu", {x}), z = apply<T>(isa, "gelu_tanh", {x});
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!std::isfinite(x[i])) continue;
+      using W = WideOf<T>;
+      constexpr W least = W(0.5001) * std::numeric_limits<T>::denorm_min();
+      const W v = x[i], inner = std::sqrt(W(2) / std::acos(W(-1))) * (v + W(0.044715L) * v * v * v);
+      EXPECT_LE(std::fabs(y[i] - reference<W>("gelu", v)), unit * std::fabs(v) + least) << "gelu(" << v << ")";
+      EXPECT_LE(std::fabs(z[i] - v / (1 + std::exp(-2 * inner))), unit * std::fabs(v) + least)
+          << "gelu_tanh(" << v << ")";
+    }
+  }
+}
+TEST(Scalar, GeluOfFloats) { check_gelu<float>(0x1p-22); }
+TEST(Scalar, GeluOfDoubles) { check_gelu<double>(0x1p-50); }
+
 TEST(Scalar, DoubleAccuracy) {
   for (const Bound& bound : kBounds) check_accuracy<double>(bound, bound.f64);
 }

@@ -52,35 +52,24 @@ constexpr float kInf32 = __builtin_inff();
 constexpr double kNan64 = __builtin_nan("");
 constexpr float kNan32 = __builtin_nanf("");
 
-// x rounded to an integer, as a float and (modulo 2^64) as a number. |x| < 2^51; garbage in the number for NaN.
+// Added to a number below 2^51 (2^22), leaves its whole part, rounded to nearest, in the last bits.
+constexpr double kWhole64 = 0x1.8p52;
+constexpr float kWhole32 = 0x1.8p23f;
+
+// x rounded to an integer, as a number and modulo 2^64. |x| < 2^51; garbage in the integer for NaN.
 struct Rounded64 {
   double value;
   uint64_t number;
 };
 GX_INLINE Rounded64 round_small(double x) {
-  constexpr double kMagic = 0x1.8p52;
-  const double shifted = x + kMagic;
-  return {shifted - kMagic, bits_of(shifted) - bits_of(kMagic)};
-}
-struct Rounded32 {
-  float value;
-  uint32_t number;
-};
-GX_INLINE Rounded32 round_small(float x) {
-  constexpr float kMagic = 0x1.8p23f;
-  const float shifted = x + kMagic;
-  return {shifted - kMagic, bits_of(shifted) - bits_of(kMagic)};
+  const double shifted = x + kWhole64;
+  return {shifted - kWhole64, bits_of(shifted) - bits_of(kWhole64)};
 }
 
-// x * 2^n for -2044 <= n <= 2046, rounded once.
-GX_INLINE double scale(double x, uint64_t n) {
-  const uint64_t half = ((n + 4096) >> 1) - 2048;
-  return x * float_of((half + 1023) << 52) * float_of((n - half + 1023) << 52);
-}
-// x * 2^n for -252 <= n <= 254, rounded once.
-GX_INLINE float scale(float x, uint32_t n) {
-  const uint32_t half = ((n + 512) >> 1) - 256;
-  return x * float_of((half + 127) << 23) * float_of((n - half + 127) << 23);
+// 2^(n + bias - 1023) and 2^(n + bias - 127) for a whole n with an exponent in range: the sum's last bits, moved up.
+GX_INLINE double power_of_2(double n, int bias) { return float_of(bits_of(n + (kWhole64 + bias)) << 52); }
+GX_INLINE float power_of_2(float n, int bias) {
+  return float_of(bits_of(n + (kWhole32 + static_cast<float>(bias))) << 23);
 }
 
 // a + b and a * b without error, as a sum of two doubles.

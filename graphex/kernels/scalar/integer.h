@@ -64,8 +64,10 @@ GX_INLINE double fmod_rounds(double r, double b) {
     double step = b;  // nearer to r, so that the quotient stays finite
     step = step < r * 0x1p-600 ? step * 0x1p600 : step;
     step = step < r * 0x1p-600 ? step * 0x1p600 : step;
-    const double q = float_of(bits_of(r / step) & 0xfffffffff8000000u);  // 26 bits: its products are exact
-    const double whole = q < 0x1p26 ? __builtin_elementwise_trunc(q) : q;
+    // A whole number of 26 bits, whose products are exact. A small one may be 1 too large, a large one never is.
+    const double quotient = r / step;
+    const double large = float_of((bits_of(quotient) - 1) & 0xfffffffff8000000u);
+    const double whole = quotient < 0x1p26 ? __builtin_elementwise_trunc(quotient) : large;
     const Double2 back = exact_product(whole, step);
     const double next = (r - back.hi) - back.lo;
     r = next < 0 ? next + step : next;

@@ -9,24 +9,31 @@
 namespace graphex::scalar {
 
 struct Exp32 {
-  uint32_t n;
-  float p;
+  float n, p;
 };
 GX_INLINE Exp32 split_exp(float x) {
-  const Rounded32 n = round_small(x * 0x1.715476p+0f);
-  const float r = madd(n.value, -0x1.7f7d1cp-20f, madd(n.value, -0x1.62e4p-1f, x));
+  const float n = madd(x, 0x1.715476p+0f, kWhole32) - kWhole32;
+  const float r = madd(n, -0x1.7f7d1cp-20f, madd(n, -0x1.62e4p-1f, x));
   const float p =
       poly(r, 0x1.000000p-1f, 0x1.555556p-3f, 0x1.555478p-5f, 0x1.111076p-7f, 0x1.6d9e24p-10f, 0x1.a1c04ap-13f);
-  return {n.number, madd(r * r, p, r)};
+  return {n, madd(r * r, p, r)};
 }
 GX_INLINE float clamp(float x, float low, float high) {  // keeps NaN
   x = x < low ? low : x;
   return x > high ? high : x;
 }
+// 2^n is split where it is denormal, so that the result is rounded once.
 GX_INLINE float exp_of(float x) {
   const Exp32 e = split_exp(clamp(x, -105, 89));
-  return scale(1 + e.p, e.n);
+  const float n = e.n < -125 ? -125 : e.n;
+  return madd(2.0f, e.p, 2.0f) * power_of_2(n, 126) * power_of_2(e.n - n, 127);
 }
+GX_INLINE float exp_of_negative(float x) {  // or 0
+  const Exp32 e = split_exp(x < -105 ? -105 : x);
+  const float n = e.n < -126 ? -126 : e.n;
+  return (1 + e.p) * power_of_2(n, 127) * power_of_2(e.n - n, 127);
+}
+GX_INLINE double exp_of_negative(double x) { return exp_of(x); }
 GX_INLINE float log_of(float x) {
   const bool tiny = x < 0x1p-126f;
   const uint32_t bits = bits_of(tiny ? x * 0x1p24f : x);
@@ -47,7 +54,7 @@ GX_INLINE float tanh_of(float x) {
       x * z, poly(z, -0x1.555554p-2f, 0x1.111064p-3f, -0x1.b9edecp-5f, 0x1.6382eap-6f, -0x1.0bc540p-7f, 0x1.181f5ap-9f),
       x);
   const Exp32 e = split_exp(2 * (a > 10 ? 10 : a));
-  const float grown = (1 + e.p) * float_of((e.n + 127) << 23);
+  const float grown = (1 + e.p) * power_of_2(e.n, 127);
   const float far = 1 - 2 / (grown + 1);
   return a < 0.625f ? near : x != x ? x : with_sign(far, x);
 }
@@ -60,19 +67,19 @@ GX_INLINE float erf_of(float x) {
   const float log = poly(b, 0x1.8a5748p-13f, -0x1.212c0cp+0f, -0x1.443566p-1f, -0x1.bc1516p-4f, 0x1.9d0304p-6f,
                          -0x1.138cbcp-8f, 0x1.cec5fep-12f, -0x1.6bd7e0p-16f);
   const Exp32 e = split_exp(log);
-  const float far = 1 - (1 + e.p) * float_of((e.n + 127) << 23);
+  const float far = 1 - (1 + e.p) * power_of_2(e.n, 127);
   return a < 1 ? near : x != x ? x : with_sign(far, x);
 }
 
 // e^-|x| keeps the logistic function exact to the last denormal on both sides.
 template <class T>
 GX_INLINE T sigmoid_of(T x) {
-  const T e = exp_of(-absolute(x));
+  const T e = exp_of_negative(-absolute(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 template <class T>
 GX_INLINE T silu_of(T x) {
-  const T e = exp_of(-absolute(x));
+  const T e = exp_of_negative(-absolute(x));
   return (x < 0 ? x * e : x) / (1 + e);
 }
 template <class T>

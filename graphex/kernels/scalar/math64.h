@@ -13,30 +13,31 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 
 // e^x = 2^n * (1 + p)
 struct Exp64 {
-  uint64_t n;
-  double p;
+  double n, p;
 };
 GX_INLINE Exp64 split_exp(double x, double tail) {
-  const Rounded64 n = round_small(x * kLog2E);
-  const double r = madd(n.value, -kLn2Lo, madd(n.value, -kLn2Hi, x)) + tail;
+  const double n = (x * kLog2E + kWhole64) - kWhole64;
+  const double r = madd(n, -kLn2Lo, madd(n, -kLn2Hi, x)) + tail;
   const double p = poly(r, 0.5, 0x1.555555555555cp-3, 0x1.555555555555ep-5, 0x1.111111110e8a3p-7, 0x1.6c16c16c1311ep-10,
                         0x1.a01a01b4ecd9bp-13, 0x1.a01a01b58ceffp-16, 0x1.71ddec930bb53p-19, 0x1.27e4bccca66eap-22,
                         0x1.af720febb1390p-26, 0x1.1fa165511e51ap-29);
-  return {n.number, madd(r * r, p, r)};
+  return {n, madd(r * r, p, r)};
 }
 GX_INLINE double clamp(double x, double low, double high) {  // keeps NaN
   x = x < low ? low : x;
   return x > high ? high : x;
 }
 
-GX_INLINE double exp_of(double x) {
-  const Exp64 e = split_exp(clamp(x, -750, 710), 0);
-  return scale(1 + e.p, e.n);
+// 2^n * (1 + p), rounded once, from 0 to infinity: -2000 < n < 1025.
+GX_INLINE double join_exp(Exp64 e) {
+  const double n = e.n < -1021 ? -1021 : e.n;
+  return madd(2.0, e.p, 2.0) * power_of_2(n, 1022) * power_of_2(e.n - n, 1023);
 }
+GX_INLINE double exp_of(double x) { return join_exp(split_exp(clamp(x, -750, 710), 0)); }
 // A quarter of e^x - 1, which doesn't overflow before half of it, sinh, does.
 GX_INLINE double quarter_expm1(double x) {
   const Exp64 e = split_exp(clamp(x, -50, 710.5), 0);
-  const double power = float_of((e.n + 1021) << 52);
+  const double power = power_of_2(e.n, 1021);
   const double result = madd(power, e.p, power - 0.25);
   return absolute(x) < 0x1p-54 ? 0.25 * x : result;
 }
@@ -45,13 +46,13 @@ GX_INLINE double expm1_of(double x) {
   return absolute(x) < 0x1p-54 ? x : result;
 }
 GX_INLINE double exp2_of(double x) {
-  x = clamp(x, -1080, 1025);
-  const Rounded64 n = round_small(x);
+  x = clamp(x, -1080, 1024.25);
+  const double n = (x + kWhole64) - kWhole64;
   constexpr double kHi = 0x1.62e42fefa39efp-1, kLo = 0x1.abc9e3b39803fp-56;
-  const double f = x - n.value;
+  const double f = x - n;
   const Double2 r = exact_product(f, kHi);
   const Exp64 e = split_exp(r.hi, madd(f, kLo, r.lo));
-  return scale(1 + e.p, n.number + e.n);
+  return join_exp({n + e.n, e.p});
 }
 
 // x = 2^k * (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), for positive finite x.
@@ -117,7 +118,7 @@ GX_INLINE double sinh_of(double x) {
 }
 GX_INLINE double cosh_of(double x) {
   const Exp64 e = split_exp(clamp(absolute(x), 0, 710.5), 0);
-  const double half = 2 * ((1 + e.p) * float_of((e.n + 1021) << 52));
+  const double half = 2 * ((1 + e.p) * power_of_2(e.n, 1021));
   return half + 0.25 / half;
 }
 

@@ -47,10 +47,8 @@ GX_INLINE double pow_domain(double x, double y, double value) {
 GX_INLINE double pow_of(double x, double y) {
   const Double2 log = exact_log(absolute(x));
   const Double2 product = exact_product(log.hi, y);
-  const bool inside = absolute(product.hi) < 760;
-  const double tail = inside ? product.lo + log.lo * y : 0;
-  const Exp64 e = split_exp(clamp(product.hi, -760, 760), tail);
-  const double value = scale(1 + e.p, e.n);
+  const double tail = absolute(product.hi) < 760 ? product.lo + log.lo * y : 0;
+  const double value = join_exp(split_exp(clamp(product.hi, -760, 710), tail));
   return pow_domain(x, y, value);
 }
 GX_INLINE float pow_of(float x, float y) {
