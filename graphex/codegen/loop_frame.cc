@@ -92,6 +92,10 @@ llvm::Value* LoopFrame::scratch(llvm::Type* type, int64_t count) {
   return memory;
 }
 
+llvm::Value* LoopFrame::worker_scratch() {
+  return b_.CreateLoad(b_.getPtrTy(), b_.GetInsertBlock()->getParent()->getArg(4));
+}
+
 IrValues LoopFrame::loop(llvm::Value* first, llvm::Value* last, int64_t by, const IrValues& carried, Body body,
                          const LoopMark* mark) {
   llvm::Function* function = b_.GetInsertBlock()->getParent();

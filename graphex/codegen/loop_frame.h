@@ -47,6 +47,8 @@ class LoopFrame {
 
   // pointer moved by `index` steps along dimension `dim` of operand `operand`.
   llvm::Value* step(int operand, llvm::Value* pointer, int dim, llvm::Value* index);
+  // This worker's scratch memory. Only code that calls this reads the worker.
+  llvm::Value* worker_scratch();
   // Stack memory of the function.
   llvm::Value* scratch(llvm::Type* type, int64_t count);
 

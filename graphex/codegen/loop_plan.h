@@ -24,10 +24,16 @@ struct LoopPlan {
   std::vector<std::vector<int>> row_values;   // per stage 0 .. passes: row instructions to compute, in order
   std::vector<std::vector<int>> pass_values;  // per pass: full instructions it needs, in order
   std::vector<std::vector<int>> reductions;   // per pass
+  std::vector<int> kept;                      // full values that lie in the worker's scratch, by slot
+  std::vector<std::vector<int>> kept_here;    // per pass: slots that it fills
+  std::vector<std::vector<int>> taken_here;   // per pass: slots that it reads instead of computing the value
 };
 
 // The spec's instructions must be in order; see validate().
 LoopPlan plan_loop(const LoopSpec& spec);
+// The same plan for rows of one reduced dimension, with the results of dear functions (exp, ...) that a later pass
+// needs again kept in scratch. Nothing is kept if the plan computes nothing dear twice.
+LoopPlan keep_dear_values(const LoopSpec& spec, const LoopPlan& plan);
 // Whether the operand moves along the dimensions within a row.
 bool varies(const LoopSpec& spec, int operand);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -233,7 +234,12 @@ inline void Problem::run(const Kernel& kernel, std::mt19937& random) {
     at = next;
   }
   std::shuffle(pieces.begin(), pieces.end(), random);
-  for (const auto& [begin, end] : pieces) kernel.run(pointers.data(), numbers.data(), begin, end, nullptr);
+  std::vector<std::byte> scratch(GX_SCRATCH_BYTES + 64, std::byte{0x5b});
+  void* aligned = scratch.data();
+  size_t space = scratch.size();
+  GxStatus status{};
+  GxWorker worker{std::align(64, GX_SCRATCH_BYTES, aligned, space), &status, 0, 1};
+  for (const auto& [begin, end] : pieces) kernel.run(pointers.data(), numbers.data(), begin, end, &worker);
 }
 
 using ScalarReference = std::function<Number(DType, const std::vector<Number>&)>;

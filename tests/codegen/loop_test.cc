@@ -193,6 +193,155 @@ TEST(LoopColumns, SumsOverOuterDimensions) {
   }
 }
 
+std::vector<float> floats_of(const testing::Tensor& tensor, int64_t count) {
+  std::vector<float> result(static_cast<size_t>(count));
+  std::memcpy(result.data(), tensor.bytes.data(), result.size() * sizeof(float));
+  return result;
+}
+
+TEST(LoopRows, NaNReachesEveryExtreme) {
+  for (const int64_t length : {1, 9, 100}) {
+    Problem p = space({length, length}, 1);
+    const int x = p.input(DType::kF32);
+    p.row_output(DType::kF32, p.reduce("max", x, DType::kF32));
+    p.row_output(DType::kF32, p.reduce("min", x, DType::kF32));
+    std::vector<float> data(static_cast<size_t>(length * length), 1.0f);
+    for (int64_t i = 0; i < length; ++i) data[static_cast<size_t>(i * length + i)] = NAN;  // row i has it at i
+    std::memcpy(p.tensors[0].bytes.data(), data.data(), data.size() * sizeof(float));
+    for (const Isa isa : host_levels()) {
+      std::mt19937 random(1);
+      Problem copy = p;
+      copy.run(compile(compiler_for(isa), p.spec), random);
+      for (const size_t output : {1, 2})
+        for (const float value : floats_of(copy.tensors[output], length)) EXPECT_TRUE(std::isnan(value)) << length;
+    }
+  }
+}
+
+// Softmax, in rows that fit the scratch where e^x is kept and in one that doesn't; against long sums in double.
+TEST(LoopRows, SoftmaxOfShortAndVeryLongRows) {
+  for (const auto& [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{40, 7}, {5, 1000}, {1, 600000}}) {
+    Problem p = space({rows, length}, 1);
+    const int x = p.input(DType::kF32);
+    const int e = p.scalar("exp", {p.scalar("sub", {x, p.reduce("max", x, DType::kF32)})});
+    p.output(DType::kF32, p.scalar("div", {e, p.reduce("sum", e, DType::kF32)}));
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> pick(-20, 5);
+    std::vector<float> data(static_cast<size_t>(rows * length));
+    for (float& value : data) value = pick(random);
+    std::memcpy(p.tensors[0].bytes.data(), data.data(), data.size() * sizeof(float));
+    for (const Isa isa : host_levels()) {
+      Problem copy = p;
+      copy.run(compile(compiler_for(isa), p.spec), random);
+      const auto got = floats_of(copy.tensors[1], rows * length);
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto at = data.begin() + row * length;
+        const double largest = *std::max_element(at, at + length);
+        double sum = 0;
+        for (int64_t i = 0; i < length; ++i) sum += std::exp(at[i] - largest);
+        double worst = 0;
+        // x - max is rounded to a float (up to 2^-20 for 25), exp, sum and quotient within a few 2^-24 each.
+        for (int64_t i = 0; i < length; ++i) {
+          const double exact = std::exp(at[i] - largest) / sum;
+          worst = std::max(worst, std::fabs(got[static_cast<size_t>(row * length + i)] - exact) / exact);
+        }
+        EXPECT_LE(worst, 0x1p-20 + 8 * 0x1p-24) << "row of " << length << ", level " << name_of(isa);
+      }
+    }
+  }
+}
+
+// A million random addends: the error is that of blocks of 2048, not of one long chain.
+TEST(LoopRows, LongSumsStayAccurate) {
+  Problem p = space({1, 1 << 20}, 1);
+  p.row_output(DType::kF32, p.reduce("sum", p.input(DType::kF32), DType::kF32));
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> pick(0, 1);
+  std::vector<float> data(1 << 20);
+  double exact = 0;
+  for (float& value : data) exact += value = pick(random);
+  std::memcpy(p.tensors[0].bytes.data(), data.data(), data.size() * sizeof(float));
+  for (const Isa isa : host_levels()) {
+    Problem copy = p;
+    copy.run(compile(compiler_for(isa), p.spec), random);
+    // A block's lanes add at most 2048 / 4 numbers in a row: 512 roundings at worst, a random walk of them in fact.
+    EXPECT_NEAR(floats_of(copy.tensors[1], 1)[0], exact, exact * 32 * 0x1p-24) << name_of(isa);
+  }
+}
+
+TEST(LoopPoints, MultipliesAndAddsAreNotFused) {
+  Problem p = space({64});
+  const int x = p.input(DType::kF32), y = p.input(DType::kF32), z = p.input(DType::kF32);
+  p.output(DType::kF32, p.scalar("add", {p.scalar("mul", {x, y}), z}));
+  std::vector<float> a(64, 1 + 0x1p-12f), c(64, -1);  // a * a = 1 + 2^-11 + 2^-24 loses its last bit when rounded
+  std::memcpy(p.tensors[0].bytes.data(), a.data(), 256);
+  std::memcpy(p.tensors[1].bytes.data(), a.data(), 256);
+  std::memcpy(p.tensors[2].bytes.data(), c.data(), 256);
+  for (const Isa isa : host_levels()) {
+    std::mt19937 random(1);
+    Problem copy = p;
+    copy.run(compile(compiler_for(isa), p.spec), random);
+    for (const float value : floats_of(copy.tensors[3], 64)) EXPECT_EQ(value, 0x1p-11f) << name_of(isa);
+  }
+}
+
+std::string problem_of(const LoopSpec& spec) {
+  try {
+    validate(spec);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInternal);
+    return error.what();
+  }
+}
+
+TEST(LoopCheck, NamesTheMalformedInstruction) {
+  Problem good = space({4, 4}, 1);
+  const int x = good.input(DType::kF32);
+  const int sum = good.reduce("sum", x, DType::kF32);
+  good.row_output(DType::kF32, sum);
+  EXPECT_EQ(problem_of(good.spec), "");
+  const auto expect = [&](const char* text, const std::function<void(Problem&)>& spoil) {
+    Problem bad = good;
+    spoil(bad);
+    EXPECT_NE(problem_of(bad.spec).find(text), std::string::npos) << problem_of(bad.spec) << " lacks: " << text;
+  };
+  expect("instruction 4: 'exp' is not defined for i64",
+         [](Problem& p) { p.scalar("exp", {p.constant(DType::kI64, 1)}); });
+  expect("instruction 3: there is no scalar function 'nonsense'", [](Problem& p) { p.scalar("nonsense", {0}); });
+  expect("instruction 3: argument 7", [](Problem& p) {
+    p.cast(DType::kF32, 0);
+    p.spec.instrs[3].args = {7};
+  });
+  expect("instruction 3: expected 2 arguments, got 1", [](Problem& p) { p.scalar("add", {0}); });
+  expect("instruction 3: 'add' of mixed dtypes", [](Problem& p) {
+    p.scalar("add", {0, 1});
+    p.spec.instrs[1].dtype = DType::kF64;
+  });
+  expect("instruction 3: there is no reduction 'median'", [](Problem& p) { p.reduce("median", 0, DType::kF32); });
+  expect("instruction 2: a full value into a row operand", [](Problem& p) { p.spec.instrs[2].args = {0}; });
+  expect("instruction 0: there is no operand 9", [](Problem& p) { p.spec.instrs[0].index = 9; });
+  expect("instruction 3: operand 1 is an output", [](Problem& p) { p.load(1); });
+  expect("instruction 3: there is no dimension 2",
+         [](Problem& p) { p.add({.op = LoopOp::kIota, .dtype = DType::kI64, .index = 2}); });
+  expect("instruction 3: there is no run-time scalar 0", [](Problem& p) { p.add({.op = LoopOp::kArgument}); });
+  expect("operand 0 has 1 strides for rank 2", [](Problem& p) { p.spec.operands[0].strides.pop_back(); });
+  expect("rank 1 with 2 reduced", [](Problem& p) { p.spec.rank = 1, p.spec.reduced = 2; });
+}
+
+TEST(LoopSpec, KeyTellsStructuresApart) {
+  Problem a = space({4});
+  add_sum_of_two(a, DType::kF32);
+  Problem b = space({9});
+  add_sum_of_two(b, DType::kF32);
+  EXPECT_EQ(a.spec.key(), b.spec.key());
+  b.spec.operands[0].strides[0] = StrideKind::kArgument;
+  EXPECT_NE(a.spec.key(), b.spec.key());
+  EXPECT_EQ(a.spec.key(),
+            "rank 1 reduced 0 arguments 0 operands f32[1] f32[1] f32=[1]; %0:f32 = load 0; %1:f32 = load 1; "
+            "%2:f32 = add %0 %1; %3:f32 = store 2 %2");
+}
+
 class Fuzz : public ::testing::TestWithParam<int> {};
 
 // A random operand of the space: any order in memory, some dimensions broadcast.
