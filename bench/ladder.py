@@ -103,16 +103,15 @@ class Player:
         return step_work(self.model, self.row.batch, 1, PROMPT + DECODE_STEPS // 2)
 
 
-def floors_of_rounds(players, rounds, operations_count):
+def floors_of_rounds(players, rounds):
     """Plays the rounds; the floor in seconds of each, from probes before and after it."""
-    work = players[0].work()
+    work, dtype = players[0].work(), players[0].row.dtype
     floors, probes = [], [machine.probe()]
     for _ in range(rounds):
         for player in players:
             player.play()
         probes.append(machine.probe())
-        around = probes[-2].better(probes[-1])
-        floors.append(around.floor_s(work.bytes_read, work.operations if operations_count else 0))
+        floors.append(probes[-2].better(probes[-1]).floor_s(work, dtype))
     return floors, probes
 
 
@@ -154,19 +153,10 @@ def better_inductor(found):
     return [one for one in found if id(one) not in worse]
 
 
-def fp32_peak_holds(dtype):
-    """Whether the fp32 peak bounds this dtype: not where the CPU multiplies bf16 or fp16 at a higher rate."""
-    if dtype == "float32":
-        return True
-    with open("/proc/cpuinfo") as cpu:
-        flags = cpu.read()
-    return not any(flag in flags for flag in ("avx512_bf16", "amx_bf16", "avx512_fp16"))
-
-
 def measure(row, model, chosen, options):
     torch._dynamo.reset()
     players = [Player(engine, model, row, options.cache) for engine in chosen]
-    floors, probes = floors_of_rounds(players, options.rounds, fp32_peak_holds(row.dtype))
+    floors, probes = floors_of_rounds(players, options.rounds)
     check_logits(players, row.dtype)
     work = players[0].work()
     return {
@@ -175,7 +165,7 @@ def measure(row, model, chosen, options):
         "bytes": work.bytes_read,
         "operations": work.operations,
         "read_gb_s": [round(one.read_bytes_s / 1e9, 2) for one in probes],
-        "peak_gflop_s": [round(one.flops_s / 1e9, 1) for one in probes],
+        "peak_gflop_s": [round(one.flops_s.get(row.dtype, 0.0) / 1e9, 1) for one in probes],
         "probe": probes[0].source,
         "engines": [asdict(one) for one in summarise(players, floors)],
     }

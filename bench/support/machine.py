@@ -1,8 +1,8 @@
 """What this machine can do and what a process uses of it: cores, memory, and the two ceilings that rows stand beside.
 
 Ceilings drift by a factor of two within minutes on shared machines, so they are probed next to each measurement
-and never remembered. The probe is graphex's own (C++ loops, see Probe.source); where the module lacks it a stand-in
-made of torch operators is used and says so: its read loop reaches about nine tenths of the memory's rate.
+and never remembered. The probe is graphex's own (graphex._core.probe); where the module is not built a stand-in made
+of torch operators is used and says so (Probe.source): it stays below what the machine can do.
 """
 
 import contextlib
@@ -48,34 +48,45 @@ def describe(threads):
 
 @dataclass
 class Probe:
+    """Ceilings at one moment: bytes read a second, and multiply-adds (two operations each) by element type."""
+
     read_bytes_s: float
-    flops_s: float
+    flops_s: dict  # by dtype name; a type that is missing has no known peak
     source: str
 
     def better(self, other):
         """The higher of two probes: a ceiling is what the machine was able to do."""
-        return Probe(max(self.read_bytes_s, other.read_bytes_s), max(self.flops_s, other.flops_s), self.source)
+        flops = {name: max(rate, other.flops_s.get(name, 0.0)) for name, rate in self.flops_s.items()}
+        return Probe(max(self.read_bytes_s, other.read_bytes_s), flops, self.source)
 
-    def floor_s(self, bytes_read, operations):
-        return max(bytes_read / self.read_bytes_s, operations / self.flops_s)
+    def floor_s(self, work, dtype):
+        """Seconds that `work` takes at least; by its bytes alone where the type's peak is unknown."""
+        reading = work.bytes_read / self.read_bytes_s
+        return max(reading, work.operations / self.flops_s[dtype]) if dtype in self.flops_s else reading
 
     def json(self):
         return asdict(self)
 
 
 def probe():
-    """Read bandwidth in bytes/s and fp32 multiply-add peak in operations/s, now."""
+    """Read bandwidth and arithmetic peaks, now: graphex's own probe (about two seconds), or the stand-in."""
     native = native_probe()
-    return Probe(*native(), "graphex") if native else torch_probe()
+    return from_native(native(torch.get_num_threads())) if native else torch_probe()
 
 
 def native_probe():
-    """graphex._core.probe() -> (bytes/s, operations/s), or None where the module or the function is absent."""
+    """graphex._core.probe, or None where the module or the function is absent."""
     try:
         from graphex import _core
     except ImportError:
         return None
     return getattr(_core, "probe", None)
+
+
+def from_native(found):
+    # Without instructions for bf16 its products are fp32's after widening, so fp32's peak is within reach.
+    flops = {"float32": found["fp32"], "bfloat16": max(found["fp32"], found["bf16"])}
+    return Probe(found["read"], flops, "graphex")
 
 
 _operands = {}
@@ -95,7 +106,7 @@ def torch_probe():
     with torch.no_grad():
         read = best_of(3, lambda: data["read"].sum())
         peak = best_of(8, lambda: torch.mm(data["a"], data["b"]))
-    return Probe(READ_BYTES / read, 2 * 768**3 / peak, "torch stand-in")
+    return Probe(READ_BYTES / read, {"float32": 2 * 768**3 / peak}, "torch stand-in")
 
 
 def best_of(times, work):
