@@ -15,6 +15,8 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileRows = 3;
 #endif
 
+inline constexpr int64_t kAheadBytes = 256;
+
 // Both operands packed; `vectors` of k. Sets or adds to R rows of four sums, `stride` apart.
 template <int R>
 GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, float* out, int64_t stride, bool set) {
@@ -52,7 +54,9 @@ GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&
     }
 }
 
-// A packed, B as C rows contiguous along k, read where they are; `ahead` elements further is what comes next.
+// A packed, B as C rows contiguous along k, read where they are. One row of A reads B once and fetches a little ahead
+// of itself; several panels of rows leave memory idle but for the last, which fetches what comes `ahead` elements
+// further.
 template <class T, int R, int C>
 GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int64_t ahead, Quad out[R][C / 4]) {
   constexpr int kElements = Group<T>::elements;
@@ -63,9 +67,9 @@ GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int
   int64_t at = 0;
 #pragma clang loop unroll(disable)
   for (; at + kElements <= k; at += kElements, a += Group<T>::parts * R * kLanes) {
-    if (R > 1)
 #pragma unroll
-      for (int column = 0; column < C; ++column) __builtin_prefetch(rows[column] + at + ahead);
+    for (int column = 0; column < C; ++column)
+      __builtin_prefetch(rows[column] + at + (R == 1 ? kAheadBytes / int64_t(sizeof(T)) : ahead));
     add_group<T, R, C>(a, rows, at, sums);
   }
   if (at < k) {
