@@ -151,6 +151,7 @@ template <int kRows, typename T>
 GX_INLINE void score_rows(const int64_t* sizes, const Chunk<T>& chunk, const float* query, int64_t score_stride) {
   const int64_t depth = head_dim(sizes), key_stride = sizes[kKeyStrideL], value_stride = sizes[kValueStrideL];
   const int64_t value_bytes = value_dim(sizes) * static_cast<int64_t>(sizeof(T));
+#pragma clang loop unroll(disable)
   for (int64_t j = 0; j < chunk.count; j += 4) {
     const T* four[4];
     for (int64_t k = 0; k < 4; ++k) {
@@ -184,19 +185,27 @@ GX_NOINLINE void attend_rows(const Rows& rows, const int64_t* sizes, int64_t fir
                 width - d);
 }
 
-// Attention of all rows, which must be fresh, to a chunk. Rows go by threes, a last four by twos.
+// Attention of all rows, which must be fresh, to a chunk. Rows go by threes, a last four or two by twos; one row takes
+// a padding row along, which costs less than a tile of its own to compile.
 template <typename T>
 GX_INLINE void attend_direct(const Rows& rows, const int64_t* sizes, Chunk<T> chunk) {
   const int64_t depth = head_dim(sizes), query_stride = round_up(depth, Wide<T>::kElements);
+  const int64_t count = max_of(rows.count, 2);
   char* scratch = reinterpret_cast<char*>(rows.scratch);
-  chunk.queries = take<float>(&scratch, rows.count * query_stride);
+  chunk.queries = take<float>(&scratch, count * query_stride);
   chunk.scores = take<float>(&scratch, 3 * keys_per_chunk(sizes));
-  for (int64_t r = 0; r < rows.count; ++r)
-    order_query<T>(chunk.queries + r * query_stride, rows.query + r * depth, depth);
-  int64_t r = 0;
-  for (; r + 3 <= rows.count && rows.count - r != 4; r += 3) attend_rows<3>(rows, sizes, r, chunk);
-  for (; r + 2 <= rows.count; r += 2) attend_rows<2>(rows, sizes, r, chunk);
-  for (; r < rows.count; ++r) attend_rows<1>(rows, sizes, r, chunk);
+  GX_PLAIN_LOOP
+  for (int64_t r = 0; r < count; ++r) order_query<T>(chunk.queries + r * query_stride, rows.query + r * depth, depth);
+  for (int64_t r = 0; r < count;) {
+    const int64_t left = count - r;
+    if (left == 2 || left == 4) {
+      attend_rows<2>(rows, sizes, r, chunk);
+      r += 2;
+    } else {
+      attend_rows<3>(rows, sizes, r, chunk);
+      r += 3;
+    }
+  }
 }
 
 }  // namespace graphex::kernels

@@ -73,6 +73,7 @@ GX_INLINE void prefill_tile(void* const* pointers, const int64_t* sizes, int64_t
   rows.first_query = first_query;
   start_rows<T>(&rows, pointers, sizes);
   int64_t begin = sizes[kKeys], end = 0;
+  GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows.count; ++r) {
     if (rows.begin[r] >= rows.end[r]) continue;
     begin = min_of(begin, rows.begin[r]);
@@ -83,6 +84,7 @@ GX_INLINE void prefill_tile(void* const* pointers, const int64_t* sizes, int64_t
   const int64_t length = keys_per_block(sizes);
   for (int64_t key = begin / length * length; key < end; key += length)
     attend_packed<T>(rows, sizes, keys, values, key, min_of(length, end - key));
+  GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows.count; ++r)
     finish_row<T>(pointers, sizes, rows.batch, rows.first_head + r % split_heads, first_query + r / split_heads,
                   rows.out + r * padded_value_dim(sizes), rows.maximum[r], rows.sum[r]);
@@ -119,6 +121,7 @@ GX_INLINE void partial_chunk(void* const* pointers, const int64_t* sizes, int64_
   start_rows<T>(&rows, pointers, sizes);
   const int64_t first = chunk * keys_per_chunk(sizes), last = min_of(first + keys_per_chunk(sizes), sizes[kKeys]);
   int64_t begin = last, end = first;
+  GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows.count; ++r) {
     if (rows.begin[r] >= rows.end[r]) continue;
     begin = min_of(begin, rows.begin[r]);
@@ -142,6 +145,7 @@ GX_INLINE void partial_chunk(void* const* pointers, const int64_t* sizes, int64_
   }
   const int64_t width = padded_value_dim(sizes);
   float* workspace = static_cast<float*>(pointers[kWorkspace]);
+  GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t index = b * sizes[kKvHeads] * splits + block, row = r / split_heads * heads + r % split_heads;
     float* to = partial_row(workspace, sizes, index, chunk, row);
@@ -185,12 +189,14 @@ GX_INLINE void merge_row(void* const* pointers, const int64_t* sizes, int64_t b,
   float* workspace = static_cast<float*>(pointers[kWorkspace]);
   const Range seen = visible_chunks(static_cast<const int64_t*>(pointers[kBound]), sizes, b);
   float maximum = -__builtin_inff(), sum = 0;
+  GX_PLAIN_LOOP
   for (int64_t c = seen.begin; c < seen.end; ++c) {
     const float other = partial_row(workspace, sizes, block, c, row)[width];
     maximum = other > maximum ? other : maximum;
   }
   const float base = maximum == -__builtin_inff() ? 0 : maximum;
   __builtin_memset(out, 0, width * sizeof(float));
+  GX_PLAIN_LOOP
   for (int64_t c = seen.begin; c < seen.end; ++c) {
     const float* part = partial_row(workspace, sizes, block, c, row);
     const Vec shrink = exp_nonpositive(Vec(part[width] - base));

@@ -30,9 +30,12 @@ GX_NOINLINE void pack_keys(float* panels, const T* keys, int64_t stride, int64_t
       transpose(square);
       for (int i = 0; i < kLanes; ++i) store_as(panel + (d + i) * kTileColumns, square[i]);
     }
-    for (; d < depth; ++d)
+    GX_PLAIN_LOOP
+    for (; d < depth; ++d) {
+      GX_PLAIN_LOOP
       for (int64_t i = 0; i < kLanes; ++i)
         panel[d * kTileColumns + i] = j + i < count ? load_float(keys + (j + i) * stride + d) : 0;
+    }
   }
 }
 
@@ -41,10 +44,13 @@ template <typename T>
 GX_NOINLINE void pack_values(float* panels, const T* values, int64_t stride, int64_t count, int64_t width) {
   for (int64_t d = 0; d < round_up(width, kTileColumns); d += kLanes) {
     float* panel = panels + d / kTileColumns * kTileColumns * count + d % kTileColumns;
-    const int64_t lanes = min_of(width - d, kLanes);
-    for (int64_t j = 0; j < count; ++j) {
-      const Vec v = lanes == kLanes ? load(values + j * stride + d) : load_part(values + j * stride + d, lanes);
-      store_as(panel + j * kTileColumns, v);
+    if (d + kLanes <= width) {
+#pragma clang loop unroll_count(4)
+      for (int64_t j = 0; j < count; ++j) store_as(panel + j * kTileColumns, load(values + j * stride + d));
+    } else {
+      GX_PLAIN_LOOP
+      for (int64_t j = 0; j < count; ++j)
+        store_as(panel + j * kTileColumns, load_part(values + j * stride + d, width - d));
     }
   }
 }
@@ -96,6 +102,7 @@ GX_NOINLINE void attend_packed(const Rows& rows, const int64_t* sizes, const T* 
   pack_values(value_panels, values + key * sizes[kValueStrideL], sizes[kValueStrideL], count, value_dim(sizes));
   for (int64_t first = 0; first < rows.padded; first += kTileRows) {
     int64_t begin = key + count, end = 0;
+    GX_PLAIN_LOOP
     for (int64_t r = first; r < first + kTileRows; ++r) {
       if (rows.begin[r] >= rows.end[r]) continue;
       begin = min_of(begin, rows.begin[r]);

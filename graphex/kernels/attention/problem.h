@@ -76,6 +76,7 @@ GX_INLINE Range visible_keys(const int64_t* bound, const int64_t* sizes, int64_t
 // The chunks that hold a visible key of any query of batch b.
 GX_INLINE Range visible_chunks(const int64_t* bound, const int64_t* sizes, int64_t b) {
   Range all = {sizes[kKeys], 0};
+  GX_PLAIN_LOOP
   for (int64_t i = 0; i < sizes[kQueries]; ++i) {
     const Range keys = visible_keys(bound, sizes, b, i);
     if (keys.begin >= keys.end) continue;

@@ -61,6 +61,7 @@ GX_NOINLINE void start_rows(Rows* rows, void* const* pointers, const int64_t* si
   const int64_t depth = head_dim(sizes);
   const T* query = static_cast<const T*>(pointers[kQuery]) + rows->batch * sizes[kQueryStrideB];
   const char* mask = static_cast<const char*>(pointers[kMask]);
+  GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows->padded; ++r) {
     rows->maximum[r] = -__builtin_inff();
     rows->sum[r] = 0;
@@ -113,6 +114,7 @@ GX_INLINE Vec mask_row(const Rows& rows, const int64_t* sizes, int64_t r, float*
   const int64_t begin = rows.begin[r] - key, end = min_of(rows.end[r] - key, count);
   const Vec nothing = Vec(-__builtin_inff());
   Vec top = nothing;
+  GX_PLAIN_LOOP
   for (int64_t t = 0; t < count; t += kLanes) {
     Vec score = load(scores + t);
     if (GX_MASK == kMaskAdditive || GX_MASK == kMaskBoolean)
@@ -146,6 +148,7 @@ GX_NOINLINE float weigh_row(const Rows& rows, const int64_t* sizes, int64_t r, f
   const float before = rows.maximum[r], now = max_of_lanes(max_of(Vec(before), top));
   const float base = now == -__builtin_inff() ? 0 : now;
   Vec sum = {};
+#pragma clang loop unroll_count(2)
   for (int64_t t = 0; t < count; t += kLanes) {
     const Vec weight = exp_nonpositive(load(scores + t) - base);
     store_as(scores + t, weight);
