@@ -1,0 +1,171 @@
+// Reductions and linear algebra. Sums accumulate in double or 64-bit integers.
+#include <algorithm>
+#include <cmath>
+
+#include "graphex/ops/checks.h"
+#include "graphex/ops/reference.h"
+
+namespace graphex::ops::reference {
+namespace {
+
+bool truth(DType dtype, const Number& n) { return is_float(dtype) ? n.f != 0 : n.i != 0; }
+
+// Whether `a` is preferred to `b`: the larger (or smaller) one; NaN over all.
+bool better(bool largest, DType dtype, const Number& a, const Number& b) {
+  if (!is_float(dtype)) return largest ? a.i > b.i : a.i < b.i;
+  if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) && !std::isnan(b.f);
+  return largest ? a.f > b.f : a.f < b.f;
+}
+
+Number start_of(const std::string& op, DType dtype) {
+  if (op == "prod" || op == "all") return {1, 1};
+  if (op == "amax") return {-INFINITY, dtype == DType::kI64 ? INT64_MIN : is_int(dtype) ? -(int64_t{1} << 31) : 0};
+  if (op == "amin") return {INFINITY, dtype == DType::kBool ? 1 : INT64_MAX};
+  return {};
+}
+
+void accumulate(const std::string& op, DType from, DType to, Number n, Number& total) {
+  if (op == "any")
+    total.i |= truth(from, n);
+  else if (op == "all")
+    total.i &= truth(from, n);
+  else if (op == "amax" || op == "amin")
+    total = better(op == "amax", to, n, total) ? n : total;
+  else if (op == "sum")
+    total = {total.f + n.f, static_cast<int64_t>(static_cast<uint64_t>(total.i) + static_cast<uint64_t>(n.i))};
+  else
+    total = {total.f * n.f, static_cast<int64_t>(static_cast<uint64_t>(total.i) * static_cast<uint64_t>(n.i))};
+}
+
+void reduce(const Call& call) {
+  const Array &x = *call.in[0], &out = *call.out[0];
+  const std::vector<int> dims = reduced_dims(call.node);
+  const DType compute = compute_type(out.dtype);
+  const bool logical = call.node.op == "any" || call.node.op == "all";
+  for (Number& each : call.out[0]->data) each = start_of(call.node.op, compute);
+  for (Index i(x.shape); i.valid(); i.next()) {
+    std::vector<int64_t> at;
+    for (size_t d = 0; d < x.shape.size(); ++d) {
+      const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int>(d)) != dims.end();
+      if (!reduced) at.push_back(i[d]);
+      if (reduced && call.node.flag("keepdim")) at.push_back(0);
+    }
+    const Number& n = element(x, i.at());
+    accumulate(call.node.op, x.dtype, compute, logical ? n : convert(x.dtype, compute, n),
+               call.out[0]->data[position(out, at)]);
+  }
+  if (logical && is_float(out.dtype))
+    for (Number& each : call.out[0]->data) each.f = static_cast<double>(each.i);
+}
+
+void arg_reduce(const Call& call) {
+  const Array& x = *call.in[0];
+  const bool largest = call.node.op == "argmax", flat = call.node.flag("flat");
+  const auto dim = flat ? 0 : static_cast<size_t>(call.node.integer("dim"));
+  Array best{x.dtype, call.out[0]->shape, std::vector<Number>(call.out[0]->data.size())};
+  std::vector<bool> seen(best.data.size(), false);
+  int64_t count = 0;
+  for (Index i(x.shape); i.valid(); i.next(), ++count) {
+    std::vector<int64_t> at = flat ? std::vector<int64_t>(call.out[0]->shape.size(), 0) : i.at();
+    if (!flat && call.node.flag("keepdim")) at[dim] = 0;
+    if (!flat && !call.node.flag("keepdim")) at.erase(at.begin() + static_cast<int64_t>(dim));
+    const size_t to = position(best, at);
+    const Number& n = element(x, i.at());
+    if (seen[to] && !better(largest, x.dtype, n, best.data[to])) continue;
+    seen[to] = true;
+    best.data[to] = n;
+    call.out[0]->data[to].i = flat ? count : i[dim];
+  }
+}
+
+void cumsum(const Call& call) {
+  const Array& x = *call.in[0];
+  Array& out = *call.out[0];
+  const auto dim = static_cast<size_t>(call.node.integer("dim"));
+  Array total{out.dtype, out.shape, std::vector<Number>(out.data.size())};  // not rounded
+  size_t k = 0;
+  for (Index i(x.shape); i.valid(); i.next(), ++k) {
+    total.data[k] = convert(x.dtype, compute_type(out.dtype), x.data[k]);
+    if (i[dim] > 0) {
+      std::vector<int64_t> before = i.at();
+      --before[dim];
+      accumulate("sum", out.dtype, out.dtype, element(total, before), total.data[k]);
+    }
+    out.data[k] = total.data[k];
+  }
+}
+
+double number_or(const ir::Node& node, const char* name, double otherwise) {
+  return node.has(name) ? node.number(name) : otherwise;
+}
+
+void matmul(const Call& call) {
+  const bool with_addend = call.node.op == "addmm";
+  const Array &a = *call.in[with_addend], &b = *call.in[with_addend + 1];
+  const double alpha = with_addend ? number_or(call.node, "alpha", 1) : 1,
+               beta = with_addend ? number_or(call.node, "beta", 1) : 0;
+  const int64_t inner = a.shape.back();
+  size_t k = 0;
+  for (Index i(call.out[0]->shape); i.valid(); i.next(), ++k) {
+    std::vector<int64_t> at_a = i.at(), at_b = i.at();
+    double sum = 0;
+    for (int64_t j = 0; j < inner; ++j) {
+      at_a.back() = j;
+      at_b[at_b.size() - 2] = j;
+      sum += element(a, at_a).f * element(b, at_b).f;
+    }
+    sum *= alpha;
+    if (beta != 0) sum += beta * element(*call.in[0], i.at()).f;
+    call.out[0]->data[k] = {sum, 0};
+  }
+}
+
+// The masked score of query i and key j, -inf where the key takes no part.
+double score(const Call& call, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const Array &q = *call.in[0], &k = *call.in[1];
+  const int64_t kv_head = h / call.node.integer("group");
+  double dot = 0;
+  for (int64_t d = 0; d < q.shape[3]; ++d)
+    dot += element(q, std::vector{b, h, i, d}).f * element(k, std::vector{b, kv_head, j, d}).f;
+  dot *= call.node.number("scale");
+  if (call.node.flag("causal") && j > i) return -INFINITY;
+  if (call.in.size() < 4) return dot;
+  const Array& mask = *call.in[3];
+  if (call.node.flag("bound")) return j <= element(mask, std::vector{b, i}).i ? dot : -INFINITY;
+  const Number& m = element(mask, std::vector{b, h, i, j});
+  if (mask.dtype == DType::kBool) return m.i ? dot : -INFINITY;
+  return dot + m.f;
+}
+
+// A query without keys gives 0 and a log-sum-exp of -inf.
+void attention(const Call& call) {
+  const Array &q = *call.in[0], &v = *call.in[2];
+  const int64_t keys = call.in[1]->shape[2], group = call.node.integer("group");
+  for (Index i({q.shape[0], q.shape[1], q.shape[2]}); i.valid(); i.next()) {
+    std::vector<double> weights;
+    for (int64_t j = 0; j < keys; ++j) weights.push_back(score(call, i[0], i[1], i[2], j));
+    const double top = weights.empty() ? -INFINITY : *std::max_element(weights.begin(), weights.end());
+    double sum = 0;
+    for (double& w : weights) sum += w = top == -INFINITY ? 0 : std::exp(w - top);
+    call.out[1]->data[position(*call.out[1], i.at())] = {sum == 0 ? -INFINITY : top + std::log(sum), 0};
+    for (int64_t d = 0; d < v.shape[3]; ++d) {
+      double total = 0;
+      for (int64_t j = 0; j < keys; ++j)
+        total += weights[static_cast<size_t>(j)] * element(v, std::vector{i[0], i[1] / group, j, d}).f;
+      call.out[0]->data[position(*call.out[0], std::vector{i[0], i[1], i[2], d})] = {sum == 0 ? 0 : total / sum, 0};
+    }
+  }
+}
+
+}  // namespace
+
+const Evaluators& compute_evaluators() {
+  static const Evaluators kTable = {
+      {"addmm", matmul},  {"all", reduce},        {"amax", reduce},       {"amin", reduce},
+      {"any", reduce},    {"argmax", arg_reduce}, {"argmin", arg_reduce}, {"attention", attention},
+      {"cumsum", cumsum}, {"matmul", matmul},     {"prod", reduce},       {"sum", reduce},
+  };
+  return kTable;
+}
+
+}  // namespace graphex::ops::reference
