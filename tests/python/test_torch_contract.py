@@ -85,7 +85,7 @@ def signature_cases():
         yield pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=KNOWN[name]) if gap else ())
 
 
-@pytest.mark.parametrize("name", signature_cases())
+@pytest.mark.parametrize("name", list(signature_cases()))
 def test_arguments_and_results(name):
     function, makes = SIGNATURES[name]
     check(function, *makes)
