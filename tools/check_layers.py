@@ -34,7 +34,7 @@ CONFINED = {
     "ATen/": [],
     "gtest/": ["tests"],
     "benchmark/": ["bench"],
-    "tests/": ["tests"],
+    "tests/": ["tests", "bench"],
     "bench/": ["bench"],
 }
 
