@@ -8,7 +8,6 @@
 
 namespace graphex::compile {
 namespace {
-
 constexpr size_t kMaxNodes = 400;    // compile time is linear in nodes; registers spill long before
 constexpr size_t kMaxOperands = 24;  // of a launch's 64 pointers; more streams than that don't prefetch well
 
@@ -105,7 +104,7 @@ class Former {
     unit->space.reduced.assign(unit->space.sizes.size(), false);
     DimMap map = identity(unit->space, reduction ? *node->inputs[0] : *node->out());
     if (reduction) {
-      for (const int dim : ops::reduced_dims(*node)) unit->space.reduced[dim] = true;
+      for (const int dim : ops::reduced_dims(*node)) unit->space.reduced[dim] = !unit->space.sizes[dim].is(1);
       map = result_of_reduction(*node, map);
     }
     take(*unit, node, map);
@@ -147,6 +146,19 @@ class Former {
     return true;
   }
 
+  // One element per point of the space, or per point of the dimensions that aren't reduced. Anything between would be
+  // stored many times, and not at all if one of the other dimensions is empty.
+  static bool is_full_or_row(const Space& space, const DimMap& map) {
+    bool full = true, row = true;
+    for (size_t d = 0; d < space.sizes.size(); ++d) {
+      if (space.sizes[d].is(1)) continue;
+      const bool covered = std::find(map.begin(), map.end(), static_cast<int>(d)) != map.end();
+      full = full && covered;
+      row = row && covered == !space.reduced[d];
+    }
+    return full || row;
+  }
+
   // The map that `node`'s result would have in the unit's space; nullopt if it has no place there.
   std::optional<DimMap> place_in(const Unit& unit, const ir::Node& node) const {
     if (ops::op_of(node).kind == OpKind::kReduction) return place_reduction(unit, node);
@@ -159,7 +171,8 @@ class Former {
       if (map && map->size() == result.type.shape.size()) candidates.push_back(*map);
     }
     for (const DimMap& map : candidates)
-      if (fits(unit.space, result, map) && operands_agree(unit, node, map)) return map;
+      if (fits(unit.space, result, map) && is_full_or_row(unit.space, map) && operands_agree(unit, node, map))
+        return map;
     return std::nullopt;
   }
 
@@ -212,7 +225,7 @@ class Former {
   bool try_join(Unit& unit, ir::Node* node) {
     if (unit.nodes.size() >= kMaxNodes) return false;
     const auto map = place_in(unit, *node);
-    if (!map || !operands_readable(unit, *node) || makes_cycle({&unit}, node)) return false;
+    if (!map || makes_cycle({&unit}, node)) return false;
     if (operand_count(unit, nullptr, node) > kMaxOperands) return false;
     if (ops::op_of(*node).kind == OpKind::kReduction && !unit.space.has_reduction())
       for (const int dim : ops::reduced_dims(*node)) {
@@ -221,12 +234,6 @@ class Former {
       }
     take(unit, node, *map);
     return true;
-  }
-
-  // A value made in the unit can be read in it only point by point, not through a rearranging view or as a whole.
-  bool operands_readable(const Unit& unit, const ir::Node& node) const {
-    if (ops::op_of(node).kind != OpKind::kReduction) return true;
-    return unit.maps.count(node.inputs[0]) != 0;
   }
 
   // Merges `other` into `unit` when both walk the same space.
@@ -254,7 +261,7 @@ class Former {
     return !unit.maps.count(ops::base_of(const_cast<ir::Value*>(operand)));
   }
 
-  // Distinct outside operands and results of the units and the node together; an upper bound.
+  // Distinct outside operands of the units and the node together.
   size_t operand_count(const Unit& unit, const Unit* other, const ir::Node* node) const {
     std::set<const ir::Value*> loads;
     std::set<const ir::Node*> inside(unit.nodes.begin(), unit.nodes.end());
@@ -280,7 +287,6 @@ class Former {
     if (node) push(node);
     for (const Unit* unit : inside)
       for (const ir::Node* member : unit->nodes) push(member);
-    // Nodes of the inside reached directly are fine; reached by way of an outside node they close a cycle.
     std::set<const Unit*> outside;
     while (!stack.empty()) {
       const ir::Node* at = stack.back();

@@ -152,8 +152,16 @@ class LoopBuilder {
       id = append({LoopOp::kScalar, DType::kBool, "ne", {id, constant(register_type(from), 0)}});
     else if (!logical && register_type(from) != register_type(dtype))
       id = append({LoopOp::kCast, dtype, "", {id}});
-    const int sum = append({LoopOp::kReduce, logical ? DType::kBool : register_type(dtype), kNames.at(node.op), {id}});
+    const DType wide = logical ? DType::kBool : register_type(dtype);
+    const int sum = reduces_nothing(node) ? id : append({LoopOp::kReduce, wide, kNames.at(node.op), {id}});
     return logical && dtype != DType::kBool ? append({LoopOp::kCast, dtype, "", {sum}}) : round(sum, dtype);
+  }
+
+  // Over dimensions of size 1 a reduction is its operand.
+  static bool reduces_nothing(const ir::Node& reduction) {
+    const auto& shape = reduction.inputs[0]->type.shape;
+    const std::vector<int> dims = ops::reduced_dims(reduction);
+    return std::all_of(dims.begin(), dims.end(), [&](int dim) { return shape[dim].is(1); });
   }
 
   DimMap operand_map_of(const ir::Node& reduction, const DimMap& map) const {

@@ -135,7 +135,7 @@ nb::object Call::tensor_at(const TensorView& view) {
   GX_ASSERT(buffer.kind == BufferKind::kHost);
   const nb::object& base = tensors_[view.buffer];
   if (is_layout(view, parts_.buffer_types[view.buffer])) return base;
-  const int64_t start = buffer.result || !base.is_valid() ? 0 : nb::cast<int64_t>(base.attr("storage_offset")());
+  const int64_t start = nb::cast<int64_t>(base.attr("storage_offset")());  // an island may return a slice
   return make_view(base, values_of(view.shape), values_of(view.strides), start + offset);
 }
 

@@ -25,3 +25,14 @@ def test_fallback_error_names_the_node():
     compiled = torch.compile(lambda x: x @ x, backend="graphex", options={"fallback": "error"})
     with pytest.raises(Exception, match=r"matmul.*f64"):
         compiled(torch.randn(4, 4, dtype=torch.float64))
+
+
+def test_view_of_an_island_result_that_is_a_slice():
+    def function(x):
+        top = torch.sort(x, 1).values
+        return top, top[:, 1:]
+
+    compiled = torch.compile(function, backend="graphex")
+    x = torch.randn(3, 4)
+    for got, want in zip(compiled(x), function(x), strict=True):
+        torch.testing.assert_close(got, want)

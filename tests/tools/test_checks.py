@@ -35,7 +35,7 @@ def write(root, name, text):
         ("graphex/compile/x.cc", "<torch/torch.h>", "no folder of this repository"),
         ("graphex/ir/x.cc", '"graph.h"', "not a path from the repository root"),
         ("graphex/novel/x.cc", '"graphex/base/error.h"', "novel/ is not a known room"),
-        ("graphex/ir/x.cc", '"tests/support/help.h"', "belongs to tests"),
+        ("graphex/ir/x.cc", '"tests/support/help.h"', "belongs to tests and bench"),
     ],
 )
 def test_a_wrong_include_is_named(tmp_path, name, include, complaint):
