@@ -79,7 +79,7 @@ def distances(run, reference):
     return (got - want).abs()
 
 
-def assert_no_worse_than_eager(dtype, prompts, count):
+def assert_no_worse_than_eager(dtype, prompts, count, maximum):
     forward = compiled(chat(dtype).model.forward)
     eagers, others = [], []
     for prompt in prompts:
@@ -92,17 +92,19 @@ def assert_no_worse_than_eager(dtype, prompts, count):
         f"{dtype}: mean {other.mean():.4g} (eager {eager.mean():.4g}), max {other.max():.4g} (eager {eager.max():.4g})"
     )
     assert other.mean() <= eager.mean()
-    assert other.max() <= 1.25 * eager.max()
+    if maximum:
+        assert other.max() <= 1.25 * eager.max()
 
 
 def test_bf16_logits_in_short():
-    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[:1], 12)
+    """The mean alone: over a dozen positions the two maxima are single draws from the same tail."""
+    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[:1], 12, maximum=False)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_bf16_logits():
-    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[::4], 64)
+    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[::4], 64, maximum=True)
 
 
 # ---- nothing left over, weights, memory
