@@ -53,7 +53,7 @@ def compile_fx(
         example_inputs = [_example(node) for node in gm.graph.find_nodes(op="placeholder")]
     if not _is_aten(gm):
         return _through_aot(gm, example_inputs, values)
-    return _compile_aten(gm, example_inputs, values, "inference")
+    return _compile_aten(gm, example_inputs, values, "inference", direct=True)
 
 
 def _example(node: fx.Node) -> Any:
@@ -94,7 +94,25 @@ def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    return compiler(gm, example_inputs)
+    compiled = compiler(gm, example_inputs)
+
+    @functools.wraps(compiled)
+    def run(*args: Any) -> Any:
+        try:
+            return compiled(*args)
+        except _InputsOverlapError:
+            # AOT's graph took the inputs for separate; only Dynamo's own graph does here what eager would.
+            return gm(*args)
+
+    return run
+
+
+class _InputsOverlapError(Exception):
+    """A call wrote to memory that another input, or another element of the same input, shares. Nothing has run."""
+
+
+def _refuse_overlap(args: list[Any]) -> Any:
+    raise _InputsOverlapError("inputs share memory that the graph writes; run the graph by eager PyTorch")
 
 
 def _eager_backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
@@ -111,18 +129,20 @@ def _boxed_eager(gm: fx.GraphModule) -> Compiled:
     return make_boxed_func(gm.forward)
 
 
-def _compile_aten(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], kind: str) -> Compiled:
+def _compile_aten(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], kind: str, direct: bool = False
+) -> Compiled:
     """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to."""
     start = time.perf_counter()
     report = GraphReport(kind, len(gm.graph.nodes))
-    compiled = _native_or_eager(gm, example_inputs, values, report)
+    compiled = _native_or_eager(gm, example_inputs, values, report, through_aot=kind == "inference" and not direct)
     report.seconds = time.perf_counter() - start
     record(report, compiled)
     return compiled
 
 
 def _native_or_eager(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport
+    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport, through_aot: bool
 ) -> Compiled:
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
@@ -135,7 +155,7 @@ def _native_or_eager(
         except Unsupported as why:
             reason = str(why)
             break
-        signature = {**lowered.signature, "eager": _boxed_eager(gm)}
+        signature = {**lowered.signature, "eager": _refuse_overlap if through_aot else _boxed_eager(gm)}
         try:
             program = build_program(lowered.text, signature, lowered.callables, core_options(values))
         except (NotImplementedError, RuntimeError, ValueError) as why:
