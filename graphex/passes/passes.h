@@ -21,8 +21,8 @@ const std::vector<Pass>& pipeline();
 struct RunOptions {
   std::set<std::string> disabled;  // names of passes to leave out; an unknown name is an Error that lists the known
   bool verify = true;              // after each pass
-  std::function<void(const char* pass, const std::string& text)>
-      dump;  // called with the graph after a pass that changed it
+  std::function<void(const char* pass, const std::string& text)> dump =
+      {};  // called with the graph after a pass that changed it
 };
 
 struct PassTime {
