@@ -150,6 +150,8 @@ def swap_by_data(weight, value):
     weight.data = value.clone()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("swap", [swap_by_copy, swap_by_data])
 def test_swapped_weights_are_seen_without_a_new_capture(swap):
     model = copy.deepcopy(chat().model)
@@ -185,11 +187,14 @@ print(json.dumps({"resident": machine.resident_bytes(), "arena": arena}))
 def memory_of(engine):
     bench = Path(smollm2.__file__).parents[1]
     command = [sys.executable, "-c", MEMORY_PROGRAM, str(bench), engine]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Not from the repository's root: there the C++ folder graphex/ would hide the package.
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=bench)
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @ours
 def test_resident_memory():
     """No second copy of the weights: they alone are 538 MB."""
