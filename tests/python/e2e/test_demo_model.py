@@ -110,6 +110,8 @@ def test_bf16_logits():
 # ---- nothing left over, weights, memory
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @ours
 @pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
