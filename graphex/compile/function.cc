@@ -37,16 +37,6 @@ std::vector<int64_t> values_of(const std::vector<runtime::SizeId>& ids, const ru
   return values;
 }
 
-// From the first byte to behind the last that the layout touches.
-int64_t extent_bytes(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides, DType dtype) {
-  int64_t last = 0;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0) return 0;
-    last += (shape[d] - 1) * strides[d];
-  }
-  return (last + 1) * size_of(dtype);
-}
-
 }  // namespace
 
 Tensor Tensor::over(void* data, DType dtype, std::vector<int64_t> shape) {
@@ -86,15 +76,12 @@ class Function::Call : public runtime::Host {
     for (size_t buffer = 0; buffer < parts_.buffers.size(); ++buffer)
       if (parts_.buffers[buffer].kind == BufferKind::kInput)
         frame_->bases[buffer] = static_cast<char*>(inputs_[parts_.buffers[buffer].input].data);
-    std::vector<runtime::Extent> extents;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Tensor& input = inputs_[i];
-      const char* begin = static_cast<const char*>(input.data);
-      const int64_t bytes = extent_bytes(input.shape, input.strides, input.dtype);
-      if (bytes > 0) extents.push_back({begin, begin + bytes, parts_.input_written[i]});
-    }
-    GX_CHECK(!runtime::writes_overlap(std::move(extents)),
-             "an input that the graph writes shares memory with another input");
+    std::vector<runtime::Layout> layouts;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      layouts.push_back(
+          {inputs_[i].data, inputs_[i].shape, inputs_[i].strides, size_of(inputs_[i].dtype), parts_.input_written[i]});
+    GX_CHECK(!runtime::writes_overlap(layouts),
+             "an input that the graph writes shares memory with another input or with itself");
   }
 
   void run(runtime::Team& team, int workers) { program_.run(*frame_, team, workers, *this); }
@@ -117,8 +104,8 @@ class Function::Call : public runtime::Host {
 
   void* allocate(int buffer, const runtime::Frame& frame) override {
     const TensorView& type = parts_.buffer_types[buffer];
-    memory_[buffer] =
-        allocate_bytes(extent_bytes(values_of(type.shape, frame), values_of(type.strides, frame), type.dtype));
+    memory_[buffer] = allocate_bytes(
+        runtime::extent_bytes(values_of(type.shape, frame), values_of(type.strides, frame), size_of(type.dtype)));
     return memory_[buffer].get();
   }
   void call(const runtime::Island& island, runtime::Frame&) override {

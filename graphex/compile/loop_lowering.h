@@ -26,8 +26,6 @@ struct LoopOptions {
   bool emulate_precision_casts = false;  // round each bf16/f16 intermediate as eager would
 };
 
-// `stride_of_store` gives the strides that a stored value has in memory (its type's, unless storage placed it in a
-// cat).
 LoweredLoop lower_loop(const Unit& unit, const LoopOptions& options);
 // The loop that copies `shape` elements of one dtype from one layout to another (operand 0 is read, operand 1 written).
 LoweredLoop copy_loop(DType dtype, const std::vector<ir::Expr>& shape, const std::vector<ir::Expr>& from,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "graphex/base/error.h"
 
@@ -20,15 +19,6 @@ bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
   for (size_t i = 0; i < parts.steps.size(); ++i)
     if (plan.single[i] && frame.tiles[i] > 1) return false;
   return true;
-}
-
-std::shared_ptr<void> allocate_arena(int64_t bytes) {
-  constexpr int64_t kAlignment = 4096;
-  void* memory =
-      std::aligned_alloc(kAlignment, (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
-  if (!memory)
-    fail(ErrorKind::kOutOfMemory, "no memory for an arena of ", bytes, " bytes; use smaller sizes or batches");
-  return {memory, std::free};
 }
 
 void raise_fault(const GxStatus& status, const Launch& launch) {
@@ -120,15 +110,14 @@ std::shared_ptr<const Plan> Program::plan_for(const Frame& frame) const {
 
 void Program::use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const {
   frame.plan = std::move(plan);
-  if (frame.arena_bytes < frame.plan->arena_bytes || !frame.arena) {
-    frame.arena.reset();
-    frame.arena_bytes = 0;
-    frame.arena = allocate_arena(frame.plan->arena_bytes);
-    frame.arena_bytes = frame.plan->arena_bytes;
+  const size_t needed = static_cast<size_t>(frame.plan->arena_bytes);
+  if (!frame.arena || frame.arena.bytes() < needed) {
+    frame.arena = {};  // before the new one: the old values are of no use
+    frame.arena = MemoryBlock::allocate(needed);
   }
   for (size_t i = 0; i < parts_.buffers.size(); ++i)
     if (parts_.buffers[i].kind == BufferKind::kArena)
-      frame.bases[i] = static_cast<char*>(frame.arena.get()) + std::max<int64_t>(frame.plan->offsets[i], 0);
+      frame.bases[i] = static_cast<char*>(frame.arena.data()) + std::max<int64_t>(frame.plan->offsets[i], 0);
 }
 
 void Program::give_back(std::unique_ptr<Frame> frame) const {

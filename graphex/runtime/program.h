@@ -16,6 +16,7 @@
 #include "graphex/base/dtype.h"
 #include "graphex/base/error.h"
 #include "graphex/base/kernel_abi.h"
+#include "graphex/runtime/memory.h"
 #include "graphex/runtime/size_program.h"
 #include "graphex/runtime/team.h"
 
@@ -164,8 +165,7 @@ class Frame {
   std::vector<int64_t> tiles;         // per step
   std::vector<int64_t> launch_sizes;  // all launches' size arguments, one after the other
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<void> arena;
-  int64_t arena_bytes = 0;
+  MemoryBlock arena;
   GxStatus status{};
   int32_t first_fault = -1;  // step
   bool profile = false;

@@ -11,24 +11,6 @@ namespace graphex::python {
 using runtime::BufferKind;
 using runtime::TensorView;
 
-namespace {
-
-// Whether two elements of the tensor may share memory; some rare layouts without sharing are taken for one with it.
-bool overlaps_itself(const TensorInfo& info) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
-  for (int d = 0; d < info.rank; ++d)
-    if (info.shape[d] > 1) dims.emplace_back(info.strides[d], info.shape[d]);
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;
-  for (const auto& [stride, size] : dims) {
-    if (stride <= reach) return true;
-    reach += (size - 1) * stride;
-  }
-  return false;
-}
-
-}  // namespace
-
 Call::Call(Compiled& compiled, std::vector<nb::object> args)
     : compiled_(compiled), parts_(compiled.program_->parts()), args_(std::move(args)) {
   const Signature& signature = compiled_.signature_;
@@ -99,21 +81,15 @@ void Call::check_input(int input, const TensorInfo& info) {
 }
 
 void Call::find_overlap() {
-  std::vector<runtime::Extent> extents;
-  bool itself = false;
+  std::vector<runtime::Layout> inputs;
+  inputs.reserve(infos_.size());
   for (int input = 0; input < parts_.inputs; ++input) {
     const TensorInfo& info = infos_[input];
-    int64_t last = 0;
-    bool empty = false;
-    for (int d = 0; d < info.rank; ++d) {
-      last += (info.shape[d] - 1) * info.strides[d];
-      empty |= info.shape[d] == 0;
-    }
-    itself |= !empty && parts_.input_written[input] && overlaps_itself(info);
-    if (!empty)
-      extents.push_back({info.data, info.data + (last + 1) * size_of(info.dtype), parts_.input_written[input]});
+    const size_t rank = static_cast<size_t>(info.rank);
+    inputs.push_back(
+        {info.data, {info.shape, rank}, {info.strides, rank}, size_of(info.dtype), parts_.input_written[input]});
   }
-  overlap_ = itself || runtime::writes_overlap(std::move(extents));
+  overlap_ = runtime::writes_overlap(inputs);
 }
 
 std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) const {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace graphex::runtime {
 namespace {
 
@@ -20,7 +22,19 @@ TEST(Overlap, AWriterSharesWithNobody) {
 
 TEST(Overlap, NeighboursDoNotTouch) {
   EXPECT_FALSE(writes_overlap({extent(50, 60, false), extent(0, 50, true), extent(60, 61, true)}));
-  EXPECT_FALSE(writes_overlap({}));
+  EXPECT_FALSE(writes_overlap(std::vector<Extent>{}));
+}
+
+TEST(Overlap, AWrittenInputMayNotOverlapItself) {
+  const std::vector<int64_t> shape = {3, 4}, apart = {4, 1}, windows = {2, 1}, expanded = {0, 1}, gaps = {9, 2};
+  EXPECT_FALSE(overlaps_itself(shape, apart));
+  EXPECT_FALSE(overlaps_itself(shape, gaps));
+  EXPECT_TRUE(overlaps_itself(shape, windows));
+  EXPECT_TRUE(overlaps_itself(shape, expanded));
+  EXPECT_FALSE(overlaps_itself(std::vector<int64_t>{0, 4}, expanded));
+  EXPECT_TRUE(writes_overlap(std::vector<Layout>{{memory, shape, windows, 4, true}}));
+  EXPECT_FALSE(writes_overlap(std::vector<Layout>{{memory, shape, windows, 4, false}}));
+  EXPECT_EQ(extent_bytes(shape, windows, 4), 32);
 }
 
 }  // namespace
