@@ -17,7 +17,7 @@ Call::Call(Compiled& compiled, std::vector<nb::object> args)
   GX_CHECK(args_.size() == signature.args.size(), "graphex: the compiled graph takes ", signature.args.size(),
            " arguments, got ", args_.size());
   infos_.resize(parts_.inputs);
-  for (int input = 0; input < parts_.inputs; ++input)
+  for (const int input : compiled_.used_inputs())
     infos_[input] = read_tensor(input_tensor(input), "argument", std::max(signature.arg_of_input[input], 0));
   bind_symbols();
   frame_ = compiled_.program_->take_frame(symbols_);
@@ -56,7 +56,7 @@ void Call::bind_inputs() {
   for (size_t buffer = 0; buffer < parts_.buffers.size(); ++buffer)
     if (parts_.buffers[buffer].kind == BufferKind::kInput)
       frame_->bases[buffer] = infos_[parts_.buffers[buffer].input].data;
-  for (int input = 0; input < parts_.inputs; ++input) check_input(input, infos_[input]);
+  for (const int input : compiled_.used_inputs()) check_input(input, infos_[input]);
   tensors_.resize(parts_.buffers.size());
 }
 
@@ -83,7 +83,7 @@ void Call::check_input(int input, const TensorInfo& info) {
 void Call::find_overlap() {
   std::vector<runtime::Layout> inputs;
   inputs.reserve(infos_.size());
-  for (int input = 0; input < parts_.inputs; ++input) {
+  for (const int input : compiled_.used_inputs()) {
     const TensorInfo& info = infos_[input];
     const size_t rank = static_cast<size_t>(info.rank);
     inputs.push_back(
@@ -120,19 +120,18 @@ bool Call::is_layout(const TensorView& view, const TensorView& base) const {
   return true;
 }
 
+nb::object Call::view_at(nb::handle base, const TensorView& view) {
+  const int64_t start = nb::cast<int64_t>(base.attr("storage_offset")());  // an island may return a slice
+  return make_view(base, values_of(view.shape), values_of(view.strides),
+                   start + frame_->value(view.byte_offset) / size_of(view.dtype));
+}
+
 nb::object Call::tensor_at(const TensorView& view) {
   const runtime::Buffer& buffer = parts_.buffers[view.buffer];
-  const int64_t offset = frame_->value(view.byte_offset) / size_of(view.dtype);
-  if (buffer.kind == BufferKind::kInput) {
-    const nb::handle input = input_tensor(buffer.input);
-    const int64_t start = nb::cast<int64_t>(input.attr("storage_offset")());
-    return make_view(input, values_of(view.shape), values_of(view.strides), start + offset);
-  }
+  if (buffer.kind == BufferKind::kInput) return view_at(input_tensor(buffer.input), view);
   GX_ASSERT(buffer.kind == BufferKind::kHost);
   const nb::object& base = tensors_[view.buffer];
-  if (is_layout(view, parts_.buffer_types[view.buffer])) return base;
-  const int64_t start = nb::cast<int64_t>(base.attr("storage_offset")());  // an island may return a slice
-  return make_view(base, values_of(view.shape), values_of(view.strides), start + offset);
+  return is_layout(view, parts_.buffer_types[view.buffer]) ? base : view_at(base, view);
 }
 
 void Call::call(const runtime::Island& island, runtime::Frame& frame) {
@@ -159,11 +158,24 @@ void Call::call(const runtime::Island& island, runtime::Frame& frame) {
   }
 }
 
+// Two values are two tensors, also when they are all of one buffer.
+std::vector<nb::object> Call::output_tensors() {
+  std::vector<nb::object> made;
+  made.reserve(parts_.outputs.size());
+  for (const TensorView& view : parts_.outputs) {
+    nb::object tensor = tensor_at(view);
+    const bool again = std::any_of(made.begin(), made.end(), [&](const nb::object& one) { return one.is(tensor); });
+    made.push_back(again ? view_at(tensors_[view.buffer], view) : std::move(tensor));
+  }
+  return made;
+}
+
 nb::list Call::results() {
+  const std::vector<nb::object> tensors = output_tensors();
   nb::list out;
   for (const OutputSpec& spec : compiled_.signature_.outputs) {
     if (spec.kind == OutputSpec::kValue)
-      out.append(tensor_at(parts_.outputs[spec.index]));
+      out.append(tensors[spec.index]);
     else if (spec.kind == OutputSpec::kArg)
       out.append(args_[spec.index]);
     else if (spec.kind == OutputSpec::kInt)

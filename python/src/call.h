@@ -28,6 +28,8 @@ class Call : public runtime::Host {
   void check_input(int input, const TensorInfo& info);
   void find_overlap();
   nb::object tensor_at(const runtime::TensorView& view);
+  nb::object view_at(nb::handle base, const runtime::TensorView& view);
+  std::vector<nb::object> output_tensors();
   nb::handle input_tensor(int input) const;
   std::vector<int64_t> values_of(const std::vector<runtime::SizeId>& ids) const;
   bool is_layout(const runtime::TensorView& view, const runtime::TensorView& base) const;

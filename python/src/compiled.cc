@@ -9,6 +9,23 @@
 #include "graphex/runtime/cpu/usable_cpus.h"
 
 namespace graphex::python {
+namespace {
+
+std::vector<int> inputs_in_use(const runtime::ProgramParts& parts, const Signature& signature) {
+  std::vector<bool> used(parts.inputs, false);
+  for (const runtime::Buffer& buffer : parts.buffers)
+    if (buffer.kind == runtime::BufferKind::kInput && buffer.first >= 0) used[buffer.input] = true;
+  for (const runtime::TensorView& output : parts.outputs)
+    if (const int input = parts.buffers[output.buffer].input; input >= 0) used[input] = true;
+  for (const SymbolSpec& spec : signature.symbols)
+    if (spec.kind != SymbolSpec::kArg) used[signature.args[spec.arg].index] = true;
+  std::vector<int> inputs;
+  for (int input = 0; input < parts.inputs; ++input)
+    if (used[input]) inputs.push_back(input);
+  return inputs;
+}
+
+}  // namespace
 
 runtime::Team& shared_team() {
   static runtime::Team* team = runtime::make_team(runtime::usable_cpus()).release();  // workers may outlive main
@@ -25,6 +42,7 @@ Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature si
       profile_(profile) {
   const std::vector<bool>& written = program_->parts().input_written;
   writes_ = std::find(written.begin(), written.end(), true) != written.end();
+  used_inputs_ = inputs_in_use(program_->parts(), signature_);
 }
 
 nb::list Compiled::call(nb::list list) {

@@ -25,6 +25,8 @@ class Compiled {
   nb::list call(nb::list args);
   nb::dict explain() const;
   const std::string& graph_text() const { return report_.graph; }
+  // Inputs that the program or its caller's sizes look at. The others cost a call nothing.
+  const std::vector<int>& used_inputs() const { return used_inputs_; }
 
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -39,6 +41,7 @@ class Compiled {
   int threads_;
   bool profile_;
   bool writes_ = false;
+  std::vector<int> used_inputs_;
 
   mutable std::mutex mutex_;  // the counters below
   int64_t calls_ = 0, eager_calls_ = 0;

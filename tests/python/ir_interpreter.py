@@ -242,7 +242,9 @@ class Program:
     def _output(self, entry: list[Any], args: list[Any], env: dict[str, torch.Tensor], size: Any) -> Any:
         kind, *rest = entry
         if kind == "value":
-            return env[self.returns[rest[0]]]
+            value = env[self.returns[rest[0]]]
+            listed_before = self.returns[rest[0]] in self.returns[: rest[0]]
+            return value.detach() if listed_before else value
         return {
             "arg": lambda: args[rest[0]],
             "int": lambda: size(rest[0]),

@@ -69,6 +69,9 @@ SIGNATURES = {
     "two views without their base": (lambda x: (lambda y: (y[1:], y[:2]))(x * 2), [randn(4, 5)]),
     "the same result twice": (lambda x: (lambda y: (y, y))(x * 2), [randn(4, 5)]),
     "a detached alias": (lambda x: (lambda y: (y, y.detach()))(x * 2), [randn(4, 5)]),
+    "aliases of the same layout": (lambda x: (lambda y: (y.view(4, 5), y, y.detach(), y))(x * 2), [randn(4, 5)]),
+    "detached aliases of a view": (lambda x: (lambda y: (y, y.detach()))((x * 2)[1:]), [randn(4, 5)]),
+    "equal results": (lambda x: (x * 2, x * 2, x * 1, x + 0, x.clone()), [randn(4, 5)]),
     "results in other strides": (lambda x: (x.t() + 1, (x + 1).t(), x.unsqueeze(0) * 2), [randn(4, 5)]),
     "other dtypes": (lambda x: (x > 0, x.int(), x.double(), x.bfloat16()), [randn(4, 5)]),
     "a constant": (lambda x: (x + 1, torch.arange(5), torch.tensor([1.0, 2.0])), [randn(5)]),
@@ -76,16 +79,7 @@ SIGNATURES = {
 }
 
 
-KNOWN = {"a detached alias": "one value returned as two tensors comes back as one object"}
-
-
-def signature_cases():
-    for name in SIGNATURES:
-        gap = name in KNOWN and BACKEND == "graphex"
-        yield pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=KNOWN[name]) if gap else ())
-
-
-@pytest.mark.parametrize("name", list(signature_cases()))
+@pytest.mark.parametrize("name", SIGNATURES)
 def test_arguments_and_results(name):
     function, makes = SIGNATURES[name]
     check(function, *makes)

@@ -216,8 +216,14 @@ class Lowering(Builder):
     def _outputs(self, output: fx.Node) -> tuple[list[Value], list[list[Any]]]:
         returns: list[Value] = []
         entries: list[list[Any]] = []
+        made: dict[fx.Node, list[Any]] = {}  # a node returned twice is one object; two nodes are two, also of one value
         for item in output.args[0]:  # type: ignore[union-attr]
-            entries.append(self._output(item, returns))
+            if isinstance(item, fx.Node):
+                if item not in made:
+                    made[item] = self._output(item, returns)
+                entries.append(made[item])
+            else:
+                entries.append(self._output(item, returns))
         return returns, entries
 
     def _output(self, item: Any, returns: list[Value]) -> list[Any]:
