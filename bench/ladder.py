@@ -8,6 +8,7 @@ the backend's callable to its return. A share above 102 % means that the probe o
 """
 
 import argparse
+import copy
 import json
 import statistics
 import sys
@@ -49,17 +50,42 @@ class Measured:
     tokens_s: float
 
 
-class Player:
-    """One engine on one row: set up, compiled, and ready to be asked for a round."""
+class Text:
+    """What all engines of a row are given: the ids, and for decode the cache after the prompt, which eager filled."""
 
-    def __init__(self, engine, model, row, cache):
-        self.engine, self.model, self.row, self.cache = engine, model, row, cache
-        self.clock = engines.ReplayClock()
-        self.forward = engine.compile(model.forward, self.clock)
+    def __init__(self, model, row, cache):
+        self.model, self.row, self.cache = model, row, cache
         generator = torch.Generator().manual_seed(0)
         self.ids = torch.randint(1000, 40_000, (row.batch, PROMPT), generator=generator)
         self.next_ids = torch.randint(1000, 40_000, (row.batch, 1), generator=generator)
         self.capacity = generate.capacity_for(PROMPT + DECODE_STEPS)
+        self.prompted = None
+
+    def start(self, forward):
+        return generate.Sequence(forward, self.model, self.cache, self.capacity)
+
+    @torch.no_grad()
+    def after_prompt(self, forward):
+        if self.prompted is None:
+            self.prompted = self.start(self.model.forward)
+            self.prompted.step(self.ids)
+        sequence = self.start(forward)
+        sequence.fixed = copy.deepcopy(self.prompted.fixed)
+        return sequence
+
+    def work(self):
+        if self.row.phase == "prefill":
+            return step_work(self.model, self.row.batch, PROMPT, 0)
+        return step_work(self.model, self.row.batch, 1, PROMPT + DECODE_STEPS // 2)
+
+
+class Player:
+    """One engine on one row: set up, compiled, and ready to be asked for a round."""
+
+    def __init__(self, engine, text):
+        self.engine, self.text, self.row = engine, text, text.row
+        self.clock = engines.ReplayClock()
+        self.forward = engine.compile(text.model.forward, self.clock)
         self.rounds, self.replays, self.logits = [], [], None
         start = time.perf_counter()
         self.play()
@@ -68,17 +94,11 @@ class Player:
         self.compile_s = max(0.0, first - sum(self.play())) if engine.backend else 0.0
         self.rounds.clear(), self.replays.clear()
 
-    def sequence(self, forward):
-        return generate.Sequence(forward, self.model, self.cache, self.capacity)
-
     def timed_steps(self):
         if self.row.phase == "prefill":
-            sequence = self.sequence(self.forward)
-            return [self.step(sequence, self.ids)]
-        sequence = self.sequence(self.model.forward)  # the prompt by eager, in every engine: only decode is measured
-        sequence.step(self.ids)
-        sequence.forward = self.forward
-        return [self.step(sequence, self.next_ids) for _ in range(DECODE_STEPS)]
+            return [self.step(self.text.start(self.forward), self.text.ids)]
+        sequence = self.text.after_prompt(self.forward)
+        return [self.step(sequence, self.text.next_ids) for _ in range(DECODE_STEPS)]
 
     def step(self, sequence, ids):
         start = time.perf_counter()
@@ -97,15 +117,10 @@ class Player:
         self.replays.append(statistics.median(replays) if replays else None)
         return steps
 
-    def work(self):
-        if self.row.phase == "prefill":
-            return step_work(self.model, self.row.batch, PROMPT, 0)
-        return step_work(self.model, self.row.batch, 1, PROMPT + DECODE_STEPS // 2)
-
 
 def floors_of_rounds(players, rounds):
     """Plays the rounds; the floor in seconds of each, from probes before and after it."""
-    work, dtype = players[0].work(), players[0].row.dtype
+    work, dtype = players[0].text.work(), players[0].row.dtype
     floors, probes = [], [machine.probe()]
     for _ in range(rounds):
         for player in players:
@@ -155,10 +170,11 @@ def better_inductor(found):
 
 def measure(row, model, chosen, options):
     torch._dynamo.reset()
-    players = [Player(engine, model, row, options.cache) for engine in chosen]
+    text = Text(model, row, options.cache)
+    players = [Player(engine, text) for engine in chosen]
     floors, probes = floors_of_rounds(players, options.rounds)
     check_logits(players, row.dtype)
-    work = players[0].work()
+    work = text.work()
     return {
         "row": row.name,
         "floor_ms": statistics.median(floors) * 1e3,
@@ -227,7 +243,8 @@ def main():
             chat = smollm2.load(row.dtype, say=console.print)
         with console.status(f"{row.name} ..."):
             rows.append(measure(row, chat.model, chosen, options))
-        console.print(f"{row.name}: measured", style="dim", highlight=False)
+        shown = ", ".join(f"{one['engine']} {one['step_ms']:.1f} ms" for one in rows[-1]["engines"])
+        console.print(f"{row.name}: {shown}", style="dim", highlight=False)
     console.print(table(rows))
     report(options, console, {"machine": machine.describe(threads), "clock": "step", "rows": rows})
     return fault(console, rows)

@@ -1,7 +1,7 @@
 """What a call costs that computes next to nothing: ./dev bench overhead.
 
 One add on one element; 200 dependent tiny operators on 16 elements; a replay that has 395 inputs and nothing to do
-with them. Two clocks: `step` is what the caller waits for, Dynamo's guards included, `replay` runs from the entry of
+with them, and one that adds them all. Two clocks: `step` is what the caller waits for, Dynamo's guards included, `replay` runs from the entry of
 the backend's callable to its return. Engines take turns; best and median over all rounds, in microseconds.
 """
 
@@ -36,12 +36,19 @@ def only_looks_at(x, *others):
     return x.view(-1)
 
 
+def adds_all(x, *others):
+    for other in others:
+        x = x + other
+    return x
+
+
 def cases():
     many = [torch.randn(16) for _ in range(INPUTS)]
     return {
         "one add on 1 element": (add_one, [torch.randn(1)]),
         "200 dependent operators on 16 elements": (chain_of_200, [torch.randn(16)]),
         f"empty replay, {INPUTS} inputs": (only_looks_at, many),
+        f"{INPUTS} inputs, all read": (adds_all, many),
     }
 
 
