@@ -8,7 +8,6 @@
 namespace graphex::runtime {
 namespace {
 
-constexpr int kMaxPointers = 64;
 constexpr size_t kPlansKept = 32;  // a plan is cheap to make again; frames in use hold theirs
 
 bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
@@ -30,18 +29,8 @@ void raise_fault(const GxStatus& status, const Launch& launch) {
 }  // namespace
 
 Program::Program(ProgramParts parts) : parts_(std::move(parts)) {
-  int sizes = 0;
-  for (const Step& step : parts_.steps) {
-    size_start_.push_back(sizes);
-    if (const Launch* launch = std::get_if<Launch>(&step)) {
-      GX_ASSERT(launch->pointers.size() <= kMaxPointers && launch->kernel && launch->tiles);
-      sizes += static_cast<int>(launch->sizes.size());
-      ++launches_;
-    } else {
-      ++islands_;
-    }
-  }
-  size_start_.push_back(sizes);
+  tape_.emplace_back();
+  for (const Step& step : parts_.steps) add_to_tape(step);
   allocate_at_.resize(parts_.steps.size());
   release_at_.resize(parts_.steps.size());
   for (size_t i = 0; i < parts_.buffers.size(); ++i) {
@@ -54,6 +43,21 @@ Program::Program(ProgramParts parts) : parts_(std::move(parts)) {
 }
 
 Program::~Program() = default;
+
+void Program::add_to_tape(const Step& step) {
+  TapeEntry next{nullptr, tape_.back().first_pointer, tape_.back().first_size};
+  if (const Launch* launch = std::get_if<Launch>(&step)) {
+    GX_ASSERT(launch->kernel && launch->tiles);
+    tape_.back().kernel = launch->kernel;
+    pointers_.insert(pointers_.end(), launch->pointers.begin(), launch->pointers.end());
+    next.first_pointer += static_cast<int>(launch->pointers.size());
+    next.first_size += static_cast<int>(launch->sizes.size());
+    ++launches_;
+  } else {
+    ++islands_;
+  }
+  tape_.push_back(next);
+}
 
 std::unique_ptr<Frame> Program::take_frame(std::span<const int64_t> symbols) const {
   GX_ASSERT(static_cast<int>(symbols.size()) == parts_.symbols);
@@ -78,12 +82,13 @@ void Program::resize(Frame& frame, std::span<const int64_t> symbols) const {
   frame.symbols.assign(symbols.begin(), symbols.end());
   frame.values.resize(parts_.sizes.size());
   parts_.sizes.eval(symbols, frame.values.data());
-  frame.launch_sizes.resize(size_start_.back());
+  frame.launch_sizes.resize(tape_.back().first_size);
+  frame.pointers.resize(pointers_.size());
   frame.tiles.assign(parts_.steps.size(), 0);
   for (size_t i = 0; i < parts_.steps.size(); ++i) {
     const Launch* launch = std::get_if<Launch>(&parts_.steps[i]);
     if (!launch) continue;
-    int64_t* sizes = frame.launch_sizes.data() + size_start_[i];
+    int64_t* sizes = frame.launch_sizes.data() + tape_[i].first_size;
     for (size_t k = 0; k < launch->sizes.size(); ++k) sizes[k] = frame.values[launch->sizes[k]];
     frame.tiles[i] = launch->tiles(sizes);
   }
@@ -158,6 +163,7 @@ void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
     int end = begin;
     while (end < count && std::holds_alternative<Launch>(parts_.steps[end])) ++end;
     allocate_for(frame, host, begin, end);
+    set_pointers(frame, begin, end);
     host.enter_tape();
     run_tape(frame, team, workers, begin, end);
     host.leave_tape();
@@ -177,17 +183,33 @@ void Program::release_after(Host& host, int begin, int end) const {
     for (const int buffer : release_at_[step]) host.release(buffer);
 }
 
+void Program::set_pointers(Frame& frame, int begin, int end) const {
+  const int last = tape_[end].first_pointer;
+  for (int i = tape_[begin].first_pointer; i < last; ++i)
+    frame.pointers[i] = frame.bases[pointers_[i].buffer] + frame.values[pointers_[i].byte_offset];
+}
+
 void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {
   if (frame.profile) return run_profiled(frame, team, workers, begin, end);
   const bool alone =
       std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end, [](int64_t n) { return n <= 1; });
   auto body = [&](GxWorker& worker) {
     for (int i = begin; i < end; ++i) {
+      fetch(frame, i);
       if (frame.plan->barrier[i]) team.barrier().wait(worker);
       run_launch(frame, i, worker);
     }
   };
   team.run(alone ? 1 : workers, body, &frame.status);
+}
+
+// Asks for what a launch reads of tape and frame: its predecessor has driven them from the caches.
+void Program::fetch(const Frame& frame, int step) const {
+  const TapeEntry& entry = tape_[step];
+  __builtin_prefetch(&tape_[step + 1]);
+  __builtin_prefetch(frame.pointers.data() + entry.first_pointer);
+  __builtin_prefetch(frame.launch_sizes.data() + entry.first_size);
+  __builtin_prefetch(reinterpret_cast<const void*>(entry.kernel));
 }
 
 void Program::run_profiled(Frame& frame, Team& team, int workers, int begin, int end) const {
@@ -207,13 +229,9 @@ void Program::run_launch(Frame& frame, int step, GxWorker& worker) const noexcep
   const int64_t first = (tiles * worker.id + worker.count - 1) / worker.count;
   const int64_t last = (tiles * (worker.id + 1) + worker.count - 1) / worker.count;
   if (first >= last) return;
-  const Launch& launch = *std::get_if<Launch>(&parts_.steps[step]);
-  void* pointers[kMaxPointers];
-  for (size_t k = 0; k < launch.pointers.size(); ++k) {
-    const Pointer& pointer = launch.pointers[k];
-    pointers[k] = frame.bases[pointer.buffer] + frame.values[pointer.byte_offset];
-  }
-  launch.kernel(pointers, frame.launch_sizes.data() + size_start_[step], first, last, &worker);
+  const TapeEntry& entry = tape_[step];
+  entry.kernel(frame.pointers.data() + entry.first_pointer, frame.launch_sizes.data() + entry.first_size, first, last,
+               &worker);
   if (__atomic_load_n(&frame.status.fault, __ATOMIC_RELAXED) != GX_OK) {
     int32_t none = -1;
     __atomic_compare_exchange_n(&frame.first_fault, &none, step, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

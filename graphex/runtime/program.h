@@ -132,18 +132,29 @@ class Program {
   std::vector<LaunchTime> profile() const;
 
  private:
+  // What a worker needs of a launch, in the order in which it needs it: other kernels' data has driven it from the
+  // caches, so it lies together.
+  struct TapeEntry {
+    GxKernel kernel = nullptr;  // null: an island
+    int first_pointer = 0, first_size = 0;
+  };
+
+  void add_to_tape(const Step& step);
   void resize(Frame& frame, std::span<const int64_t> symbols) const;
   std::shared_ptr<const Plan> plan_for(const Frame& frame) const;
   void use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const;
   void allocate_for(Frame& frame, Host& host, int begin, int end) const;
   void release_after(Host& host, int begin, int end) const;
+  void set_pointers(Frame& frame, int begin, int end) const;
+  void fetch(const Frame& frame, int step) const;
   void run_tape(Frame& frame, Team& team, int workers, int begin, int end) const;
   void run_profiled(Frame& frame, Team& team, int workers, int begin, int end) const;
   void run_launch(Frame& frame, int step, GxWorker& worker) const noexcept;
 
   ProgramParts parts_;
   int launches_ = 0, islands_ = 0;
-  std::vector<int> size_start_;                // per step: where its sizes begin in Frame::launch_sizes
+  std::vector<TapeEntry> tape_;                // per step, and one for the end
+  std::vector<Pointer> pointers_;              // all launches', one after the other
   std::vector<std::vector<int>> allocate_at_;  // per step: host buffers that a launch writes first there
   std::vector<std::vector<int>> release_at_;   // per step: host buffers that nothing needs after it
   mutable std::mutex mutex_;
@@ -164,6 +175,7 @@ class Frame {
   std::vector<char*> bases;           // per buffer
   std::vector<int64_t> tiles;         // per step
   std::vector<int64_t> launch_sizes;  // all launches' size arguments, one after the other
+  std::vector<void*> pointers;        // all launches' pointer arguments
   std::shared_ptr<const Plan> plan;
   MemoryBlock arena;
   GxStatus status{};
