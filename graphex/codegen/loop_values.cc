@@ -118,7 +118,8 @@ void ValueEmitter::emit_cast(int at, LoopValues& values) {
   values.value[at] = exact ? values.value[arg] : widened(values.narrow[at], instr.dtype);
 }
 
-// What PyTorch computes for these exponents, or null.
+// The power for exponents with a short way to every value of C's pow, or null. A root is none: pow(-0, 0.5) is 0 and
+// pow(-inf, 0.5) is inf.
 llvm::Value* ValueEmitter::power_by_constant(const LoopInstr& instr, llvm::Value* base) {
   const LoopInstr& exponent = spec_.instrs[instr.args[1]];
   if (exponent.op != LoopOp::kConstant) return nullptr;
@@ -130,8 +131,6 @@ llvm::Value* ValueEmitter::power_by_constant(const LoopInstr& instr, llvm::Value
   if (value == 3) return times(times(base, base), base);
   if (!real) return nullptr;
   llvm::Value* one = llvm::ConstantFP::get(base->getType(), 1);
-  if (value == 0.5) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, base);
-  if (value == -0.5) return b_.CreateFDiv(one, b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, base));
   if (value == -1) return b_.CreateFDiv(one, base);
   if (value == -2) return b_.CreateFDiv(one, times(base, base));
   return nullptr;

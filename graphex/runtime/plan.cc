@@ -119,6 +119,8 @@ void place_barriers(const ProgramParts& parts, Plan& plan) {
 }  // namespace
 
 int64_t bucket_of(int64_t size) {
+  constexpr int64_t kLargest = int64_t{1} << 48;  // beyond any memory: a number that isn't a size
+  if (size >= kLargest) return size;
   if (size <= 16) return size <= 2 ? size : (size <= 4 ? 4 : (size <= 8 ? 8 : 16));
   int64_t power = 16;
   while (power * 2 <= size) power *= 2;

@@ -6,8 +6,12 @@
 namespace graphex::runtime {
 namespace {
 
+// Symbols may be any int64, not only sizes: arithmetic wraps around.
+int64_t wrapping(uint64_t value) { return static_cast<int64_t>(value); }
+
 int64_t floor_quotient(int64_t a, int64_t b) {
   if (b == 0) return 0;
+  if (b == -1) return wrapping(-static_cast<uint64_t>(a));
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
@@ -31,16 +35,18 @@ void SizeProgram::eval(std::span<const int64_t> symbols, int64_t* values) const 
         values[i] = symbols[a];
         break;
       case Op::kAdd:
-        values[i] = values[a] + values[b];
+        values[i] = wrapping(static_cast<uint64_t>(values[a]) + static_cast<uint64_t>(values[b]));
         break;
       case Op::kMul:
-        values[i] = values[a] * values[b];
+        values[i] = wrapping(static_cast<uint64_t>(values[a]) * static_cast<uint64_t>(values[b]));
         break;
       case Op::kFloorDiv:
         values[i] = floor_quotient(values[a], values[b]);
         break;
       case Op::kMod:
-        values[i] = values[a] - floor_quotient(values[a], values[b]) * values[b];
+        values[i] =
+            wrapping(static_cast<uint64_t>(values[a]) -
+                     static_cast<uint64_t>(floor_quotient(values[a], values[b])) * static_cast<uint64_t>(values[b]));
         break;
       case Op::kMin:
         values[i] = std::min(values[a], values[b]);

@@ -38,7 +38,6 @@ _KEPT_WHOLE = (
     aten.new_zeros,
     aten.ones,
     aten.ones_like,
-    aten.roll,
     aten.rsub,
     aten.select_scatter,
     aten.sgn,
@@ -62,6 +61,21 @@ _KEPT_WHOLE = (
 )
 
 
+def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
+    """As eager does it: a cat of two parts per dimension, which keeps the memory format where cat does."""
+    shifts, dims = ([n] if isinstance(n, int | torch.SymInt) else list(n) for n in (shifts, dims))
+    if not dims:
+        return _roll(x.contiguous().view(-1), shifts, [0]).view(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        if x.numel() == 0:
+            x = x.clone(memory_format=torch.preserve_format)
+            continue
+        size = x.shape[dim]
+        start = (size - shift) % size
+        x = torch.cat([x.narrow(dim, start, size - start), x.narrow(dim, 0, start)], dim)
+    return x
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOT."""
@@ -71,4 +85,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for packet in _KEPT_WHOLE:
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
+    table[aten.roll.default] = _roll
     return table

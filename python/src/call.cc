@@ -23,7 +23,7 @@ Call::Call(Compiled& compiled, std::vector<nb::object> args)
   frame_ = compiled_.program_->take_frame(symbols_);
   frame_->profile = compiled_.profile_;
   bind_inputs();
-  if (compiled_.writes_) find_overlap();
+  if (compiled_.writes_) find_reason_for_eager();
 }
 
 Call::~Call() {
@@ -80,7 +80,13 @@ void Call::check_input(int input, const TensorInfo& info) {
              frame_->value(expected.strides[d]));
 }
 
-void Call::find_overlap() {
+// Memory that the program writes and another input shares, or a tensor of inference mode outside of it: eager does, or
+// raises, what is right then.
+void Call::find_reason_for_eager() {
+  if (writes_inference_tensor()) {
+    eager_ = true;
+    return;
+  }
   std::vector<runtime::Layout> inputs;
   inputs.reserve(infos_.size());
   for (const int input : compiled_.used_inputs()) {
@@ -89,7 +95,14 @@ void Call::find_overlap() {
     inputs.push_back(
         {info.data, {info.shape, rank}, {info.strides, rank}, size_of(info.dtype), parts_.input_written[input]});
   }
-  overlap_ = runtime::writes_overlap(inputs);
+  eager_ = runtime::writes_overlap(inputs);
+}
+
+bool Call::writes_inference_tensor() const {
+  for (const int input : compiled_.used_inputs())
+    if (parts_.input_written[input] && nb::cast<bool>(input_tensor(input).attr("is_inference")()))
+      return !nb::cast<bool>(Torch::get().is_inference_mode_enabled());
+  return false;
 }
 
 std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) const {

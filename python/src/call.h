@@ -10,8 +10,8 @@ class Call : public runtime::Host {
   Call(Compiled& compiled, std::vector<nb::object> args);
   ~Call() override;
 
-  // Nothing ran yet: inputs share memory that the program writes, so eager PyTorch must serve this call.
-  bool must_run_eagerly() const { return overlap_; }
+  // Nothing ran yet: the program would write what only eager PyTorch may, so it must serve this call.
+  bool must_run_eagerly() const { return eager_; }
   void run();
   nb::list results();
   std::vector<nb::object> take_args() { return std::move(args_); }
@@ -26,7 +26,8 @@ class Call : public runtime::Host {
   void bind_symbols();
   void bind_inputs();
   void check_input(int input, const TensorInfo& info);
-  void find_overlap();
+  void find_reason_for_eager();
+  bool writes_inference_tensor() const;
   nb::object tensor_at(const runtime::TensorView& view);
   nb::object view_at(nb::handle base, const runtime::TensorView& view);
   std::vector<nb::object> output_tensors();
@@ -42,7 +43,7 @@ class Call : public runtime::Host {
   std::vector<nb::object> tensors_;  // per buffer: what the host made
   std::unique_ptr<runtime::Frame> frame_;
   PyThreadState* thread_ = nullptr;
-  bool overlap_ = false;
+  bool eager_ = false;
 };
 
 }  // namespace graphex::python

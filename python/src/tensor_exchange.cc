@@ -108,6 +108,7 @@ const Torch& Torch::get() {
     torch->empty_strided = nb::module_::import_("torch._C._dynamo.guards").attr("_empty_strided_cpu");
     torch->as_strided = module.attr("as_strided");
     torch->get_num_threads = module.attr("get_num_threads");
+    torch->is_inference_mode_enabled = module.attr("is_inference_mode_enabled");
     torch->tensor_type = module.attr("Tensor");
     torch->parameter_type = module.attr("nn").attr("Parameter");
     constexpr const char* kNames[kDTypeCount] = {"bool",  "uint8",   "int8",     "int16",   "int32",

@@ -31,6 +31,7 @@ struct Torch {
   nb::object empty_strided;  // torch._C._dynamo.guards._empty_strided_cpu(shape, strides, dtype)
   nb::object as_strided;     // torch.as_strided
   nb::object get_num_threads;
+  nb::object is_inference_mode_enabled;
   nb::object tensor_type, parameter_type;
   nb::object dtypes[kDTypeCount];
 };

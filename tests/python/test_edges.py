@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from check import check, compiled
+from check import BACKEND, check, compiled
 
 pytestmark = pytest.mark.usefixtures("backend")
+ours = pytest.mark.skipif(BACKEND != "graphex", reason="asks for what graphex promises beyond torch.compile's contract")
 
 
 def randn(*shape):
@@ -42,13 +43,83 @@ def test_empty_and_scalar_shapes(name):
     check(function, *makes, calls=3, length=4)
 
 
-@pytest.mark.parametrize("name", ["argmin of no columns", "amax of nothing"])
+NO_ELEMENTS = {
+    "argmin of no columns": (lambda x: x.argmin(1), (3, 0)),
+    "amax": (lambda x: x.amax(), (0,)),
+    "max": (lambda x: x.max(), (0,)),
+    "min": (lambda x: x.min() + 1, (0, 3)),
+    "max of a bool": (lambda x: (x > 0).max(), (0,)),
+    "aminmax": (lambda x: torch.aminmax(x), (0,)),
+}
+
+
+@pytest.mark.parametrize("name", NO_ELEMENTS)
 def test_reducing_nothing_is_eagers_error(name):
-    function, shape = {
-        "argmin of no columns": (lambda x: x.argmin(1), (3, 0)),
-        "amax of nothing": (lambda x: x.amax(), (0,)),
-    }[name]
+    function, shape = NO_ELEMENTS[name]
     same_error(function, lambda: (torch.randn(shape),))
+
+
+@pytest.mark.parametrize("function", [lambda x: x - True, lambda x: True - x, lambda x: x - (x > 1)])
+def test_subtracting_a_bool_is_eagers_error(function):
+    same_error(function, lambda: (torch.arange(3),))
+
+
+# ---- what a tensor carries beside its elements
+
+
+def lazily_negated():
+    return (torch.tensor([1 + 2j, 3 + 4j]).conj().imag,)
+
+
+MARKED = {
+    "a negated input": (lambda x: x + 0, [lambda: (torch.view_as_real(torch.randn(2, 2) + 1j)[..., 1].t(),)]),
+    "a lazily negated input": (lambda x: x * 3, [lazily_negated]),
+    "written": (lambda x: (x.add_(1), x * 2), [lazily_negated]),
+    "made inside": (lambda x: torch._neg_view(x * 2) + 1, [randn(4, 3)]),
+    "returned": (lambda x: torch._neg_view(x * 2), [randn(4, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_lazy_marks(name):
+    function, makes = MARKED[name]
+    check(function, *makes)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor.*")
+def test_a_quantized_value_inside():
+    check(lambda x: torch.quantize_per_tensor(x.sin(), 0.1, 0, torch.qint8).dequantize() * 2, randn(4, 3))
+
+
+def test_ints_that_are_no_sizes():
+    """2^62 as an argument is a number, not a size that could be rounded up."""
+    candidate, x = compiled(lambda x, s: x * s), torch.arange(5)
+    for number in (3, 2**40, 2**62, 2**63 - 1, -(2**63)):
+        assert torch.equal(candidate(x, number), x * number)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1.0, -1, 2, 3, -2.0])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_powers_of_special_values(dtype, exponent):
+    x = torch.tensor([-0.0, 0.0, float("inf"), -float("inf"), float("nan"), -1.0, 4.0], dtype=dtype)
+    check(lambda x: x.pow(exponent), lambda: (x.clone(),))
+
+
+@pytest.mark.parametrize("shift", [((1,), (2,)), ((1, -2), (2, 3)), ((5,), ()), ((-7,), (0,))])
+def test_roll_keeps_the_memory_format_as_eager_does(shift):
+    check(lambda x: x.roll(*shift) + 0, lambda: (torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),))
+
+
+@ours
+def test_writing_a_tensor_of_inference_mode_outside_of_it_is_eagers_error():
+    with torch.inference_mode():
+        x = torch.ones(3)
+    candidate = compiled(lambda x: (x.mul_(2), x + 1)[1])
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        candidate(x)
+    with torch.inference_mode():
+        y = torch.ones(3)
+        assert torch.equal(candidate(y), torch.full((3,), 3.0)) and torch.equal(y, torch.full((3,), 2.0))
 
 
 # ---- errors

@@ -188,13 +188,20 @@ def add(lo: Lowering, node: fx.Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     return _arithmetic(lo, node, "add", a, b, alpha)
 
 
+def _refuse_bool(*operands: Any) -> None:
+    if any(isinstance(x, bool) or (isinstance(x, Value) and x.dtype is torch.bool) for x in operands):
+        raise Unsupported("of a bool")  # eager's error
+
+
 @lowers(aten.sub.Tensor, aten.sub.Scalar)
 def sub(lo: Lowering, node: fx.Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+    _refuse_bool(a, b)
     return _arithmetic(lo, node, "sub", a, b, alpha)
 
 
 @lowers(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(lo: Lowering, node: fx.Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+    _refuse_bool(a, b)
     return _arithmetic(lo, node, "sub", b, a, alpha)
 
 
@@ -265,7 +272,7 @@ def pow_scalar(lo: Lowering, node: fx.Node, x: Value, exponent: Any) -> Value:
         return lo.emit("mul", [x, x], out)
     if exponent == 3:
         return lo.emit("mul", [_square(lo, x), x], out)
-    if common.is_floating_point and exponent in _POWERS:
+    if common.is_floating_point and exponent in _POWERS and (common is not torch.float16 or exponent not in _ROOTS):
         return _POWERS[exponent](lo, x, out)
     if not common.is_floating_point and exponent < 0:
         raise Unsupported("a negative power of an integer")
@@ -281,6 +288,7 @@ def _inverse_square(lo: Lowering, x: Value, out: Spec) -> Value:
     return lo.emit("reciprocal", [_square(lo, x)], out)
 
 
+_ROOTS = (0.5, -0.5, -1.0)  # eager has no shortcut for these in f16
 _POWERS: dict[float, Any] = {
     0.0: lambda lo, x, out: lo.full(1.0, out),
     1.0: lambda lo, x, out: lo.emit("copy", [x], out),

@@ -78,6 +78,8 @@ def _flat(val: Any) -> list[Any]:
 
 def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[..., tuple[torch.Tensor, ...]]]:
     """Emits the island's line; returns its value(s) in the shape of the node's result, and the callable."""
+    if "aten.quantize_per" in str(node.target):
+        raise Unsupported("a quantized tensor")  # whose fake tensor shows a plain one
     vals = _flat(node.meta.get("val"))
     for val in vals:
         if val is not None and not isinstance(val, torch.Tensor):

@@ -53,6 +53,8 @@ def sum_or_prod(
 @lowers(aten.amax.default, aten.amin.default, aten.max.default, aten.min.default)
 def extreme(lo: Lowering, node: fx.Node, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     op = "amax" if "max" in str(node.target) else "amin"
+    if 0 in x.shape and 0 not in lo.dense_out(node).shape:
+        raise Unsupported("over no elements")  # eager's error
     if x.dtype is torch.bool:
         op = "any" if op == "amax" else "all"
     return _reduce(lo, op, x, normal_dims(x, dim), keepdim, lo.dense_out(node))

@@ -135,6 +135,8 @@ def spec_of(val: Any) -> Spec:
         raise Unsupported(f"layout {val.layout}")
     if val.dtype not in DTYPES:
         raise Unsupported(f"dtype {val.dtype}")
+    if val.is_neg() or val.is_conj():
+        raise Unsupported("a tensor that is negated or conjugated lazily")
     if val.device.type != "cpu":
         raise Unsupported(f"device {val.device}")
     return Spec(val.dtype, to_sizes(val.shape), to_sizes(val.stride()))
