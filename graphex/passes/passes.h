@@ -18,12 +18,16 @@ struct Pass {
 // In the order in which they run; pipeline.cc says why.
 const std::vector<Pass>& pipeline();
 
+using Dump = std::function<void(const char* pass, const std::string& text)>;
+
 struct RunOptions {
   std::set<std::string> disabled;  // names of passes to leave out; an unknown name is an Error that lists the known
   bool verify = true;              // after each pass
-  std::function<void(const char* pass, const std::string& text)> dump =
-      {};  // called with the graph after a pass that changed it
+  Dump dump = {};                  // called with the graph after a pass that changed it
 };
+
+// Throws an Error that lists the known passes if a name is of none.
+void check_names(const std::set<std::string>& names);
 
 struct PassTime {
   std::string name;

@@ -5,7 +5,6 @@
 #include "graphex/passes/passes.h"
 
 namespace graphex::passes {
-namespace {
 
 void check_names(const std::set<std::string>& names) {
   std::string known;
@@ -14,8 +13,6 @@ void check_names(const std::set<std::string>& names) {
     if (all.insert(pass.name).second) known += (known.empty() ? "" : ", ") + std::string(pass.name);
   for (const std::string& name : names) GX_CHECK(all.count(name), "unknown pass '", name, "'; known are ", known);
 }
-
-}  // namespace
 
 std::vector<PassTime> run_pipeline(ir::Graph& graph, const RunOptions& options) {
   check_names(options.disabled);

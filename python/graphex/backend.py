@@ -147,6 +147,7 @@ def _native_or_eager(
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
         return _by_eager(gm, report, "force_eager is set")
+    options = core_options(values)
     refused: dict[fx.Node, str] = {}
     reason = "too many nodes that the native module refuses"
     for _ in range(_MAX_REFUSALS):
@@ -157,7 +158,7 @@ def _native_or_eager(
             break
         signature = {**lowered.signature, "eager": _refuse_overlap if through_aot else _boxed_eager(gm)}
         try:
-            program = build_program(lowered.text, signature, lowered.callables, core_options(values))
+            program = build_program(lowered.text, signature, lowered.callables, options)
         except (NotImplementedError, RuntimeError, ValueError) as why:
             reason = str(why)
             if _refuse(reason, lowered, refused):

@@ -26,6 +26,7 @@ class Option:
     default: Any
     doc: str
     choices: tuple[Any, ...] = ()
+    limits: tuple[int, int] | None = None  # least and most
     core: bool = False  # handed on to the native module
     state: str = ""  # of npugraph_ex's names: same, satisfied, refused
 
@@ -46,6 +47,7 @@ def _named(state: str, name: str, kinds: Any, default: Any, doc: str, **more: An
 
 
 _NONE = type(None)
+_MOST_THREADS = 1024
 OPTIONS: tuple[Option, ...] = (
     _ours(
         "fallback",
@@ -58,7 +60,7 @@ OPTIONS: tuple[Option, ...] = (
         "emulate_precision_casts", bool, False, "keep the rounding between fused operators of f16 and bf16", core=True
     ),
     _ours("profile", bool, False, "time each kernel; graphex.explain then shows time and bandwidth", core=True),
-    _ours("threads", int, 0, "threads of a replay; 0 is torch.get_num_threads()", core=True),
+    _ours("threads", int, 0, "threads of a replay; 0 is torch.get_num_threads()", limits=(0, _MOST_THREADS), core=True),
     _ours(
         "isa",
         str,
@@ -79,12 +81,7 @@ OPTIONS: tuple[Option, ...] = (
         "run the captured ATen graph by eager PyTorch, to tell our faults from the model's",
     ),
     _named(
-        "same",
-        "frozen_parameter",
-        bool,
-        False,
-        "parameters are promised to stay where they are and unchanged",
-        core=True,
+        "satisfied", "frozen_parameter", bool, False, "weights are read in place at full speed without such a promise"
     ),
     _named(
         "same",
@@ -138,6 +135,8 @@ def resolve(options: Mapping[str, Any] | None = None, mode: str | None = None) -
             f"graphex has no mode {mode!r}; known are {', '.join(repr(m) for m in _MODES if m)}, all of one meaning"
         )
     values = {option.name: _from_environment(option) for option in OPTIONS}
+    if options is not None and not isinstance(options, Mapping):
+        raise OptionError(f"graphex takes options as a dict of names and values, not {options!r}")
     for name, value in (options or {}).items():
         option = BY_NAME.get(name)
         if option is None:
@@ -147,8 +146,15 @@ def resolve(options: Mapping[str, Any] | None = None, mode: str | None = None) -
 
 
 def core_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The part that the native module takes, in plain types."""
-    return {o.name: list(values[o.name]) if list in o.kinds else values[o.name] for o in OPTIONS if o.core}
+    """The part that the native module takes, in plain types; OptionError for what this machine can't do."""
+    chosen = {o.name: list(values[o.name]) if list in o.kinds else values[o.name] for o in OPTIONS if o.core}
+    from . import _core
+
+    try:
+        _core.check_options(chosen)
+    except (ValueError, NotImplementedError, OSError) as why:
+        raise OptionError(f"graphex options: {why}") from None
+    return chosen
 
 
 def _unknown(name: str) -> str:
@@ -165,6 +171,8 @@ def _checked(option: Option, value: Any, what: str) -> Any:
         raise OptionError(f"graphex {what} takes {names}, not {value!r}")
     if option.choices and value not in option.choices:
         raise OptionError(f"graphex {what} takes {', '.join(map(repr, option.choices))}, not {value!r}")
+    if option.limits and not option.limits[0] <= value <= option.limits[1]:
+        raise OptionError(f"graphex {what} takes {option.limits[0]} to {option.limits[1]}, not {value!r}")
     if option.state == "refused" and value != option.default:
         raise OptionError(f"graphex {what} can only be {option.default!r}: {option.doc}")
     if list in kinds and not all(isinstance(item, str) for item in value):
@@ -183,7 +191,9 @@ def _from_environment(option: Option) -> Any:
         return text.lower() in ("1", "true")
     if kind is int:
         try:
-            return int(text)
+            return _checked(option, int(text), f"environment variable {option.env}")
+        except OptionError:
+            raise
         except ValueError:
             raise OptionError(f"{option.env} is an integer, not {text!r}") from None
     return _checked(option, text, f"environment variable {option.env}")

@@ -3,16 +3,23 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "call.h"
 #include "graphex/base/error.h"
+#include "graphex/passes/passes.h"
 #include "graphex/runtime/cpu/probe.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+namespace fs = std::filesystem;
 namespace gx = graphex;
 
 namespace {
@@ -35,14 +42,49 @@ std::shared_ptr<gx::codegen::KernelCompiler> compiler_for(const std::string& isa
   return slot = std::make_shared<gx::codegen::KernelCompiler>(options);
 }
 
+// A writer of graphs into a new folder of `dump_dir`, one file a pass, numbered in order.
+gx::passes::Dump dump_into(const std::string& dump_dir) {
+  static std::atomic<int> graphs{0};
+  const auto folder = fs::path(dump_dir) / (std::to_string(getpid()) + "-" + std::to_string(graphs++));
+  fs::create_directories(folder);
+  return [folder, files = 0](const char* pass, const std::string& text) mutable {
+    char number[16];
+    std::snprintf(number, sizeof number, "%02d-", files++);
+    std::ofstream file(folder / (std::string(number) + pass + ".gx"));
+    file << text;
+    file.close();
+    if (!file) gx::fail(gx::ErrorKind::kIo, "dump_dir: can't write to ", folder.string());
+  };
+}
+
+gx::compile::Options compile_options_of(const nb::dict& options) {
+  gx::compile::Options out;
+  out.emulate_precision_casts = option(options, "emulate_precision_casts", false);
+  for (const auto& name : option(options, "disable_passes", std::vector<std::string>()))
+    out.passes.disabled.insert(name);
+  return out;
+}
+
+// Throws what is wrong with options that the tables of Python can't see.
+void check_options(const nb::dict& options) {
+  gx::passes::check_names(compile_options_of(options).passes.disabled);
+  compiler_for(option(options, "isa", std::string("native")), option(options, "cache_dir", std::string()));
+  const std::string dump_dir = option(options, "dump_dir", std::string());
+  std::error_code problem;
+  if (!dump_dir.empty()) fs::create_directories(dump_dir, problem);
+  if (!dump_dir.empty() && (!fs::is_directory(dump_dir) || access(dump_dir.c_str(), W_OK) != 0))
+    gx::fail(gx::ErrorKind::kIo, "dump_dir '", dump_dir, "' is no folder that can be written to");
+}
+
 gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::list islands, nb::dict options) {
   auto graph = gx::ir::parse(text);
   auto parsed = gx::python::read_signature(signature, graph->symbols, static_cast<int>(graph->inputs.size()),
                                            static_cast<int>(graph->outputs.size()));
-  gx::compile::Options compile_options;
-  compile_options.emulate_precision_casts = option(options, "emulate_precision_casts", false);
-  for (const auto& name : option(options, "disable_passes", std::vector<std::string>()))
-    compile_options.passes.disabled.insert(name);
+  gx::compile::Options compile_options = compile_options_of(options);
+  if (const std::string dump_dir = option(options, "dump_dir", std::string()); !dump_dir.empty()) {
+    compile_options.passes.dump = dump_into(dump_dir);
+    compile_options.passes.dump("lowered", text);
+  }
   const auto compiler =
       compiler_for(option(options, "isa", std::string("native")), option(options, "cache_dir", std::string()));
   gx::compile::Report report;
@@ -125,5 +167,6 @@ NB_MODULE(_core, m) {
   m.def("probe", &probe, "workers"_a = 0);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
+  m.def("check_options", &check_options, "options"_a);
   m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
 }

@@ -30,6 +30,9 @@ def test_unknown_and_wrong_options_are_errors():
     assert "did you mean 'fallback'" in message({"fallbck": "error"}) and "threads" in message({"fallbck": 1})
     assert "'eager', 'error'" in message({"fallback": "maybe"})
     assert "takes int" in message({"threads": True})
+    assert "0 to 1024" in message({"threads": -1}) and "0 to 1024" in message({"threads": 2**70})
+    assert "known are" in message({"disable_passes": ["nope"]})
+    assert "no folder that can be written to" in message({"dump_dir": __file__})
     assert "deadlock_check" in message({"deadlock_check": True})
 
 
@@ -38,7 +41,6 @@ def test_options_of_npugraph_ex_are_accepted():
         "force_recapture": True,
         "clone_input": False,
         "capture_limit": 4,
-        "frozen_parameter": False,
         "inplace_pass": True,
     }
     check(lambda x: x + 1, torch.ones(2), **options)
@@ -53,6 +55,12 @@ def test_an_option_from_the_environment(monkeypatch):
     monkeypatch.setenv("GRAPHEX_THREADS", "many")
     with pytest.raises(OptionError, match="GRAPHEX_THREADS"):
         resolve()
+    monkeypatch.setenv("GRAPHEX_THREADS", "99999")
+    with pytest.raises(OptionError, match="0 to 1024"):
+        resolve()
+    monkeypatch.delenv("GRAPHEX_THREADS")
+    with pytest.raises(OptionError, match="dict of names"):
+        resolve(["threads"])
 
 
 def test_an_island_is_counted_with_its_reason_and_line():
