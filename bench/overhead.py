@@ -1,8 +1,9 @@
 """What a call costs that computes next to nothing: ./dev bench overhead.
 
-One add on one element; 200 dependent tiny operators on 16 elements; a replay that has 395 inputs and nothing to do
-with them, and one that adds them all. Two clocks: `step` is what the caller waits for, Dynamo's guards included, `replay` runs from the entry of
-the backend's callable to its return. Engines take turns; best and median over all rounds, in microseconds.
+One add on one element; 200 dependent tiny operators on 16 elements; a replay with 395 inputs and nothing to do with
+them, and one that adds them all. Two clocks: `step` is what the caller waits for, Dynamo's guards included, `replay`
+runs from the entry of the backend's callable to its return. Engines take turns; best and median over all rounds, in
+microseconds.
 """
 
 import argparse
