@@ -91,6 +91,24 @@ def test_a_quantized_value_inside():
     check(lambda x: torch.quantize_per_tensor(x.sin(), 0.1, 0, torch.qint8).dequantize() * 2, randn(4, 3))
 
 
+LYING_FAKES = {  # the fake results that nothing takes have another dtype or shape than eager's
+    "batch norm in bf16": (
+        lambda x, w: torch.nn.functional.batch_norm(x, None, None, w, w, training=True),
+        lambda: (torch.randn(4, 3, 5).bfloat16(), torch.randn(3).bfloat16()),
+    ),
+    "embedding bag": (
+        lambda i, w: torch.nn.functional.embedding_bag(i, w, torch.tensor([0, 2]), mode="sum"),
+        lambda: (torch.tensor([1, 2, 4, 5, 4]), torch.randn(10, 3).bfloat16()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LYING_FAKES)
+def test_an_islands_results_that_nothing_takes(name):
+    function, make = LYING_FAKES[name]
+    check(function, make, operations=16)
+
+
 def test_ints_that_are_no_sizes():
     """2^62 as an argument is a number, not a size that could be rounded up."""
     candidate, x = compiled(lambda x, s: x * s), torch.arange(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +77,20 @@ def _flat(val: Any) -> list[Any]:
     return list(val) if isinstance(val, list | tuple) else [val]
 
 
+def _used_vals(node: fx.Node) -> list[Any]:
+    """The fake results, None for those that nothing takes: what fakes say of them is often not what eager makes."""
+    vals = _flat(node.meta.get("val"))
+    if not isinstance(node.meta.get("val"), list | tuple) or any(u.target is not operator.getitem for u in node.users):
+        return vals
+    taken = {user.args[1] for user in node.users}
+    return [val if i in taken else None for i, val in enumerate(vals)]
+
+
 def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[..., tuple[torch.Tensor, ...]]]:
     """Emits the island's line; returns its value(s) in the shape of the node's result, and the callable."""
     if "aten.quantize_per" in str(node.target):
         raise Unsupported("a quantized tensor")  # whose fake tensor shows a plain one
-    vals = _flat(node.meta.get("val"))
+    vals = _used_vals(node)
     for val in vals:
         if val is not None and not isinstance(val, torch.Tensor):
             raise Unsupported(f"{node.target} returns {type(val).__name__}, known only when the graph runs")
