@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"graphex.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return __all__

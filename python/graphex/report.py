@@ -119,14 +119,15 @@ def _owner_of(compiled: Any) -> Any:
 
 
 def reports_of(compiled: Any) -> list[GraphReport]:
-    """The graphs behind a compiled callable, oldest first."""
+    """The graphs behind a compiled callable, oldest first; instances of one class share them."""
     direct = [r for r in _reports if r.alive is not None and r.alive() is compiled]
     if direct:
         return direct
     owner = _owner_of(compiled)
     if owner is None:
         raise TypeError(
-            "graphex.explain takes what torch.compile(..., backend='graphex') or graphex.compile_fx returned"
+            "graphex.explain takes what torch.compile(..., backend='graphex') or graphex.compile_fx returned, "
+            f"or a module after module.compile(backend='graphex'), not {type(compiled).__name__}"
         )
     code = _code_of(compiled)
     return [r for r in filter(_is_alive, _reports) if r.owner is owner or (r.owner == owner and r.root is code)]
@@ -151,9 +152,13 @@ class Explanation(dict[str, Any]):
 
 
 def explain(compiled: Callable[..., Any]) -> Explanation:
-    """Reports on a compiled function or module; Dynamo's counters are those of the whole process."""
+    """Reports on a compiled function or module; Dynamo's counters are those of the whole process.
+
+    Graphs belong to the code that was compiled: instances of one class are served, and reported, together.
+    """
     from torch._dynamo.utils import counters
 
+    compiled = getattr(compiled, "_compiled_call_impl", None) or compiled  # after module.compile()
     graphs = [report.as_dict() for report in reports_of(compiled)]
     breaks = dict(counters["graph_break"])
     return Explanation(
@@ -198,6 +203,9 @@ def _graph_lines(index: int, graph: dict[str, Any]) -> Iterator[str]:
 def _kernel_lines(program: dict[str, Any]) -> Iterator[str]:
     """The slowest kernels, when they were timed."""
     steps = [step for step in program.get("steps", ()) if step.get("seconds")]
+    calls = max(program.get("calls", 1), 1)
+    if steps:
+        yield f"  per call, mean of {calls}; time of islands is not in it"
     for step in sorted(steps, key=lambda s: -s["seconds"])[:20]:
         rate = step["bytes"] / step["seconds"] / 1e9
-        yield f"  {step['seconds'] * 1e6:10.1f} us {rate:8.2f} GB/s  {step['name']}"
+        yield f"  {step['seconds'] / calls * 1e6:10.1f} us {rate:8.2f} GB/s  {step['name']}"

@@ -63,6 +63,16 @@ def test_an_option_from_the_environment(monkeypatch):
         resolve(["threads"])
 
 
+def test_explain_of_a_module_that_was_compiled_in_place():
+    module = torch.nn.Linear(3, 2)
+    module.compile(backend=backend())
+    with torch.no_grad():
+        module(torch.ones(1, 3))
+    assert graphex.explain(module)["native"] > 0
+    with pytest.raises(TypeError, match="module.compile"):
+        graphex.explain(torch.nn.Linear(3, 2))
+
+
 def test_an_island_is_counted_with_its_reason_and_line():
     report = check(lambda x: torch.special.digamma(x + 1) * 2, torch.rand(3, 4), native=False)
     (island,) = report["graphs"][0]["islands"]
