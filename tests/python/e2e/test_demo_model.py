@@ -17,7 +17,7 @@ import torch
 from check import BACKEND, compiled
 from support import generate, smollm2
 
-pytestmark = pytest.mark.usefixtures("backend")
+pytestmark = [pytest.mark.usefixtures("backend"), pytest.mark.timeout(900)]
 ours = pytest.mark.skipif(BACKEND != "graphex", reason="asks for what graphex promises beyond torch.compile's contract")
 CAPACITY = 256
 # A dynamic cache compiles three graphs where a static one compiles two, each in Dynamo's time: not for every push.
