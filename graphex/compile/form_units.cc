@@ -9,7 +9,7 @@
 namespace graphex::compile {
 namespace {
 constexpr size_t kMaxNodes = 400;    // compile time is linear in nodes; registers spill long before
-constexpr size_t kMaxOperands = 24;  // of a launch's 64 pointers; more streams than that don't prefetch well
+constexpr size_t kMaxOperands = 24;  // of a launch; more streams than that don't prefetch well
 
 using ops::OpKind;
 

@@ -20,6 +20,7 @@ from torch import fx
 from .decompositions import decompositions
 from .lower.errors import Unsupported, UnsupportedError
 from .lower.lowering import Lowered, lower_graph
+from .native import core
 from .options import core_options, resolve
 from .report import GraphReport, record
 
@@ -177,9 +178,7 @@ _NODE_FAULT = re.compile(r"node %([\w.]+) \((\w+)\): (.*)")
 
 def _refuse(message: str, lowered: Lowered, refused: dict[fx.Node, str]) -> bool:
     """Adds nodes that the native module has no kernel for, or finds fault with, to `refused`; False if none is new."""
-    from . import _core
-
-    reasons = dict(_core.unsupported(lowered.text))
+    reasons = dict(core().unsupported(lowered.text))
     fault = _NODE_FAULT.match(message)
     if fault:
         reasons.setdefault(fault[1], fault[3])
@@ -191,9 +190,7 @@ def _refuse(message: str, lowered: Lowered, refused: dict[fx.Node, str]) -> bool
 
 def build_program(text: str, signature: dict[str, Any], islands: list[Compiled], options: dict[str, Any]) -> Any:
     """The native module's compile; tests put another engine here."""
-    from . import _core
-
-    return _core.compile(text, signature, islands, options)
+    return core().compile(text, signature, islands, options)
 
 
 def _boxed(program: Any) -> Compiled:

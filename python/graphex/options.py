@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .native import core
+
 
 class OptionError(ValueError):
     """A wrong option: unknown, of the wrong type, or refused."""
@@ -148,10 +150,8 @@ def resolve(options: Mapping[str, Any] | None = None, mode: str | None = None) -
 def core_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """The part that the native module takes, in plain types; OptionError for what this machine can't do."""
     chosen = {o.name: list(values[o.name]) if list in o.kinds else values[o.name] for o in OPTIONS if o.core}
-    from . import _core
-
     try:
-        _core.check_options(chosen)
+        core().check_options(chosen)
     except (ValueError, NotImplementedError, OSError) as why:
         raise OptionError(f"graphex options: {why}") from None
     return chosen

@@ -63,6 +63,15 @@ def test_an_option_from_the_environment(monkeypatch):
         resolve(["threads"])
 
 
+def test_a_missing_native_module_is_an_error_with_a_hint(monkeypatch):
+    from graphex.native import core
+
+    monkeypatch.delattr(graphex, "_core", raising=False)
+    monkeypatch.setitem(sys.modules, "graphex._core", None)
+    with pytest.raises(ImportError, match="./dev build"):
+        core()
+
+
 def test_explain_of_a_module_that_was_compiled_in_place():
     class Module(torch.nn.Module):
         def forward(self, x):
