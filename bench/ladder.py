@@ -69,7 +69,8 @@ class Text:
         if self.prompted is None:
             self.prompted = self.start(self.model.forward)
             self.prompted.step(self.ids)
-        sequence = self.start(forward)
+        sequence = copy.copy(self.prompted)
+        sequence.forward = forward
         sequence.fixed = copy.deepcopy(self.prompted.fixed)
         return sequence
 

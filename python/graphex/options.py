@@ -191,9 +191,9 @@ def _from_environment(option: Option) -> Any:
         return text.lower() in ("1", "true")
     if kind is int:
         try:
-            return _checked(option, int(text), f"environment variable {option.env}")
-        except OptionError:
-            raise
+            value: Any = int(text)
         except ValueError:
             raise OptionError(f"{option.env} is an integer, not {text!r}") from None
-    return _checked(option, text, f"environment variable {option.env}")
+    else:
+        value = text
+    return _checked(option, value, f"environment variable {option.env}")
