@@ -21,6 +21,7 @@
 #include "graphex/codegen/loop_spec.h"
 #include "graphex/codegen/module_llvm.h"
 #include "graphex/codegen/object_cache.h"
+#include "graphex/codegen/sanitize_llvm.h"
 #include "graphex/kernels/blobs.h"
 
 namespace graphex::codegen {
@@ -53,6 +54,7 @@ CacheKey target_key(const Target& target) {
   KeyHash hash;
   hash.add(kCodegenDigest);
   hash.add(LLVM_VERSION_STRING);
+  hash.add(sanitizer());
   hash.add(name_of(target.isa));
   hash.add(target.cpu);
   hash.add(target.features);

@@ -1,6 +1,7 @@
 #include "graphex/codegen/jit.h"
 
 #include <llvm/ExecutionEngine/Orc/Core.h>
+#include <llvm/ExecutionEngine/Orc/ExecutionUtils.h>
 #include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/ExecutionEngine/Orc/TaskDispatch.h>
@@ -12,6 +13,7 @@
 
 #include "graphex/base/error.h"
 #include "graphex/codegen/compiler.h"
+#include "graphex/codegen/sanitize_llvm.h"
 
 namespace graphex::codegen {
 namespace orc = llvm::orc;
@@ -38,6 +40,12 @@ orc::SymbolMap runtime_symbol_map(orc::ExecutionSession& session) {
   return map;
 }
 
+std::unique_ptr<orc::DefinitionGenerator> sanitizer_runtime() {
+  const auto wanted = [](const orc::SymbolStringPtr& name) { return is_sanitizer_symbol(std::string_view(*name)); };
+  return checked(orc::DynamicLibrarySearchGenerator::GetForCurrentProcess('\0', wanted),
+                 "the JIT can't look into this process");
+}
+
 }  // namespace
 
 struct Jit::Impl {
@@ -46,6 +54,7 @@ struct Jit::Impl {
     if (auto error = runtime.define(orc::absoluteSymbols(runtime_symbol_map(session)))) {
       fail(ErrorKind::kInternal, "the JIT can't define its symbols: ", llvm::toString(std::move(error)));
     }
+    if (!sanitizer().empty()) runtime.addGenerator(sanitizer_runtime());
   }
 
   ~Impl() {
@@ -102,8 +111,9 @@ std::vector<std::string> unresolved_symbols(const std::string& object) {
   for (const llvm::object::SymbolRef symbol : file->symbols()) {
     const uint32_t flags = checked(symbol.getFlags(), "broken symbol");
     const std::string name = checked(symbol.getName(), "broken symbol").str();
-    const bool known = std::any_of(runtime_symbols().begin(), runtime_symbols().end(),
-                                   [&](const RuntimeSymbol& runtime) { return name == runtime.name; });
+    const bool known =
+        is_sanitizer_symbol(name) || std::any_of(runtime_symbols().begin(), runtime_symbols().end(),
+                                                 [&](const RuntimeSymbol& runtime) { return name == runtime.name; });
     if ((flags & llvm::object::SymbolRef::SF_Undefined) && !name.empty() && !known) missing.push_back(name);
   }
   return missing;

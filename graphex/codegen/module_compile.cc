@@ -17,6 +17,7 @@
 
 #include "graphex/base/error.h"
 #include "graphex/codegen/module_llvm.h"
+#include "graphex/codegen/sanitize_llvm.h"
 
 namespace graphex::codegen {
 namespace {
@@ -85,6 +86,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, groups, modules);
+  instrument(module, builder);
   llvm::ModulePassManager passes = drop_dead_variants();
   passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
   passes.run(module, modules);
