@@ -25,6 +25,13 @@ inline std::vector<codegen::Isa> host_levels() {
   return levels;
 }
 
+// Whether two ranges of one type hold the same bits.
+template <class A, class B>
+bool same_bits(const A& a, const B& b) {
+  return std::size(a) == std::size(b) &&
+         (std::size(a) == 0 || std::memcmp(std::data(a), std::data(b), std::size(a) * sizeof *std::data(a)) == 0);
+}
+
 // One compiler per level, for the life of the process; equal requests share a kernel.
 inline std::vector<codegen::Kernel> compile_kernels(codegen::Isa isa,
                                                     const std::vector<codegen::KernelRequest>& requests) {

@@ -223,7 +223,7 @@ void check_index_put(const Indexed& op) {
     std::copy(base.begin(), base.end(), expected.begin());
     for_each_point(op, indices, [&](int64_t b, int64_t o) { expected[b] = value[o]; });
     EXPECT_EQ(test::run_kernel(kernel, pointers_of(base.data(), value.data(), indices), op.sizes(), 3).fault, GX_OK);
-    ASSERT_EQ(std::memcmp(base.data(), expected.data(), base.size() * sizeof(T)), 0);
+    ASSERT_TRUE(test::same_bits(base, expected));
   }
 }
 
@@ -277,7 +277,7 @@ void check_index_add(const std::string& type, const Indexed& op, double alpha) {
       expected[b] = static_cast<T>(static_cast<double>(expected[b]) + alpha * static_cast<double>(value[o]));
     });
     test::run_kernel(kernel, pointers_of(base.data(), value.data(), indices), op.sizes(bits), 3);
-    ASSERT_EQ(std::memcmp(base.data(), expected.data(), base.size() * sizeof(T)), 0) << type;
+    ASSERT_TRUE(test::same_bits(base, expected)) << type;
   }
 }
 
@@ -321,7 +321,7 @@ void check_copy(const Dims& shape, const Dims& out_strides, const Dims& in_strid
     auto fill = test::compile_kernel(isa, {"copy", "gx_fill", {{"GX_ELEMENT_BYTES", sizeof(T)}}});
     std::fill(out.begin(), out.end(), T{});
     test::run_kernel(copy, {out.data(), in.data()}, sizes, 3);
-    ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(T)), 0);
+    ASSERT_TRUE(test::same_bits(out, expected));
     test::run_kernel(fill, {out.data()}, sizes, 3);
     for_each(shape, [&](const Dims& at) { ASSERT_EQ(out[dot(at, out_strides)], static_cast<T>(0x7b7b7b7b7b7b7b7b)); });
   }
