@@ -35,3 +35,6 @@ typedef void (*GxKernel)(void* const* pointers, const int64_t* sizes, int64_t be
 typedef int64_t (*GxTiles)(const int64_t* sizes);
 // Host function: bytes of workspace the kernel needs for these sizes; absent when it needs none.
 typedef int64_t (*GxWorkspace)(const int64_t* sizes);
+// Host function: whether the kernel's tiles may be called for in many short ranges, which lets workers help each other;
+// absent, or 0, where a call prepares something that its tiles share.
+typedef int64_t (*GxDivisible)(const int64_t* sizes);

@@ -176,7 +176,7 @@ std::shared_future<Kernel> KernelCompiler::Impl::find_or_add(const CacheKey& key
 void KernelCompiler::Impl::finish(Job& job, const std::string& object) {
   const std::string entry = entry_name(*job.request);
   const LinkedKernel linked = jit.link(object, entry);
-  job.result.set_value({linked.run, linked.tiles, linked.workspace, entry});
+  job.result.set_value({linked.run, linked.tiles, linked.workspace, linked.divisible, entry});
 }
 
 bool KernelCompiler::Impl::load(Job& job) {

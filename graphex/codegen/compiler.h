@@ -24,8 +24,8 @@ namespace graphex::codegen {
 struct LoopSpec;  // loop_spec.h
 
 // A kernel of graphex/kernels: the extern "C" function `entry` of the blob `module`, with GxKernel's signature. The
-// blob may also define entry + "_tiles" (GxTiles) and entry + "_workspace" (GxWorkspace). `knobs` gives a value to each
-// `extern const int64_t` of the module that the entry reads.
+// blob may also define entry + "_tiles" (GxTiles), "_workspace" (GxWorkspace), "_divisible" (GxDivisible). `knobs`
+// gives a value to each `extern const int64_t` of the module that the entry reads.
 struct HandKernel {
   std::string module;
   std::string entry;
@@ -42,6 +42,7 @@ struct Kernel {
   GxKernel run = nullptr;
   GxTiles tiles = nullptr;          // null when the request defines none
   GxWorkspace workspace = nullptr;  // null when the request defines none
+  GxDivisible divisible = nullptr;  // null when the request defines none
   std::string name;
 };
 

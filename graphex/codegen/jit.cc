@@ -94,14 +94,16 @@ LinkedKernel Jit::link(const std::string& object, const std::string& entry) {
   const auto run = session.intern(entry);
   const auto tiles = session.intern(entry + "_tiles");
   const auto workspace = session.intern(entry + "_workspace");
+  const auto divisible = session.intern(entry + "_divisible");
   orc::SymbolLookupSet names;
   names.add(run);
   names.add(tiles, orc::SymbolLookupFlags::WeaklyReferencedSymbol);
   names.add(workspace, orc::SymbolLookupFlags::WeaklyReferencedSymbol);
+  names.add(divisible, orc::SymbolLookupFlags::WeaklyReferencedSymbol);
   auto found = session.lookup(orc::makeJITDylibSearchOrder(&library), std::move(names));
   if (!found) impl_->raise(entry, found.takeError());
   return {(*found)[run].getAddress().toPtr<GxKernel>(), (*found)[tiles].getAddress().toPtr<GxTiles>(),
-          (*found)[workspace].getAddress().toPtr<GxWorkspace>()};
+          (*found)[workspace].getAddress().toPtr<GxWorkspace>(), (*found)[divisible].getAddress().toPtr<GxDivisible>()};
 }
 
 std::vector<std::string> unresolved_symbols(const std::string& object) {

@@ -14,6 +14,7 @@ struct LinkedKernel {
   GxKernel run = nullptr;
   GxTiles tiles = nullptr;
   GxWorkspace workspace = nullptr;
+  GxDivisible divisible = nullptr;
 };
 
 class Jit {

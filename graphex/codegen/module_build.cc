@@ -68,6 +68,8 @@ bool is_companion_type(const llvm::FunctionType& type) {
   return type.getReturnType()->isIntegerTy(64) && type.getNumParams() == 1 && type.getParamType(0)->isPointerTy();
 }
 
+constexpr const char* kCompanions[] = {"_tiles", "_workspace", "_divisible"};
+
 std::vector<std::string> entries_of(const llvm::Module& blob) {
   std::vector<std::string> entries;
   for (const llvm::Function& function : blob) {
@@ -126,7 +128,7 @@ void add_hand_kernel(const HandKernel& request, Isa isa, llvm::Module& module) {
     llvm::Function::Create(function.getFunctionType(), llvm::GlobalValue::ExternalLinkage, function.getName(), module);
   };
   declare(find_entry(*blob, request));
-  for (const char* suffix : {"_tiles", "_workspace"}) {
+  for (const char* suffix : kCompanions) {
     const llvm::Function* companion = blob->getFunction(request.entry + suffix);
     if (companion && !companion->isDeclaration() && is_companion_type(*companion->getFunctionType()))
       declare(*companion);
@@ -144,7 +146,8 @@ void set_prefix(llvm::Function& function) {
 }
 
 bool is_kept(const llvm::GlobalValue& value, const std::string& entry) {
-  return value.getName() == entry || value.getName() == entry + "_tiles" || value.getName() == entry + "_workspace";
+  return value.getName() == entry || std::any_of(std::begin(kCompanions), std::end(kCompanions),
+                                                 [&](const char* suffix) { return value.getName() == entry + suffix; });
 }
 
 void keep_only(llvm::Module& module, const std::string& entry) {

@@ -19,7 +19,7 @@ void throw_diagnosed(const llvm::Module& module);
 // becomes internal to the module, so that it can be inlined and dropped. Functions marked always_inline are inlined.
 void link_blob(llvm::Module& module, std::string_view name, Isa isa);
 
-// The symbol of a request's GxKernel function; + "_tiles" and "_workspace" are its companions.
+// The symbol of a request's GxKernel function; + "_tiles", "_workspace" and "_divisible" are its companions.
 std::string entry_name(const KernelRequest& request);
 // The request's code before optimisation: knobs set, everything but the entry and its companions internal.
 std::unique_ptr<llvm::Module> build_module(const KernelRequest& request, const Target& target,

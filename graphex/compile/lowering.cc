@@ -106,7 +106,7 @@ void Lowering::launch(codegen::KernelRequest request, std::string name, std::vec
   request_of_step_.push_back(static_cast<int>(requests_.size()));
   requests_.push_back(std::move(request));
   parts_.steps.push_back(
-      runtime::Launch{nullptr, nullptr, nullptr, std::move(name), std::move(pointers), std::move(sizes)});
+      runtime::Launch{nullptr, nullptr, nullptr, nullptr, std::move(name), std::move(pointers), std::move(sizes)});
 }
 
 void Lowering::hand(const std::string& module, const std::string& entry,
@@ -209,6 +209,7 @@ runtime::ProgramParts Lowering::finish(const std::vector<codegen::Kernel>& kerne
     launch->kernel = kernel.run;
     launch->tiles = kernel.tiles ? kernel.tiles : [](const int64_t*) -> int64_t { return 1; };
     launch->workspace = kernel.workspace;
+    launch->divisible = kernel.divisible;
   }
   return std::move(parts_);
 }

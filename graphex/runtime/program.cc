@@ -4,11 +4,13 @@
 #include <chrono>
 
 #include "graphex/base/error.h"
+#include "graphex/runtime/shares.h"
 
 namespace graphex::runtime {
 namespace {
 
-constexpr size_t kPlansKept = 32;  // a plan is cheap to make again; frames in use hold theirs
+constexpr int64_t kSharedTiles = 8;  // of fewer tiles there is nothing to give away
+constexpr size_t kPlansKept = 32;    // a plan is cheap to make again; frames in use hold theirs
 
 bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
   for (size_t i = 0; i < parts.buffers.size(); ++i)
@@ -85,13 +87,17 @@ void Program::resize(Frame& frame, std::span<const int64_t> symbols) const {
   frame.launch_sizes.resize(tape_.back().first_size);
   frame.pointers.resize(pointers_.size());
   frame.tiles.assign(parts_.steps.size(), 0);
+  frame.shared.assign(parts_.steps.size(), -1);
+  int shared = 0;
   for (size_t i = 0; i < parts_.steps.size(); ++i) {
     const Launch* launch = std::get_if<Launch>(&parts_.steps[i]);
     if (!launch) continue;
     int64_t* sizes = frame.launch_sizes.data() + tape_[i].first_size;
     for (size_t k = 0; k < launch->sizes.size(); ++k) sizes[k] = frame.values[launch->sizes[k]];
     frame.tiles[i] = launch->tiles(sizes);
+    if (frame.tiles[i] >= kSharedTiles && launch->divisible && launch->divisible(sizes)) frame.shared[i] = shared++;
   }
+  frame.shared_launches = shared;
   use_plan(frame, plan_for(frame));
 }
 
@@ -153,6 +159,8 @@ void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
   frame.status = {};
   frame.first_fault = -1;
   if (frame.profile) frame.times.resize(count);
+  frame.workers = workers;
+  frame.taken.assign(static_cast<size_t>(frame.shared_launches) * workers, 0);
   for (int begin = 0; begin < count;) {
     if (const Island* island = std::get_if<Island>(&parts_.steps[begin])) {
       host.call(*island, frame);
@@ -225,13 +233,17 @@ void Program::run_profiled(Frame& frame, Team& team, int workers, int begin, int
 }
 
 void Program::run_launch(Frame& frame, int step, GxWorker& worker) const noexcept {
-  const int64_t tiles = frame.tiles[step];
-  const int64_t first = (tiles * worker.id + worker.count - 1) / worker.count;
-  const int64_t last = (tiles * (worker.id + 1) + worker.count - 1) / worker.count;
-  if (first >= last) return;
   const TapeEntry& entry = tape_[step];
-  entry.kernel(frame.pointers.data() + entry.first_pointer, frame.launch_sizes.data() + entry.first_size, first, last,
-               &worker);
+  const auto run = [&](TileRange range) {
+    entry.kernel(frame.pointers.data() + entry.first_pointer, frame.launch_sizes.data() + entry.first_size, range.begin,
+                 range.end, &worker);
+  };
+  if (frame.shared[step] >= 0 && worker.count > 1) {
+    Shares shares(frame.tiles[step], worker.count, frame.taken.data() + frame.shared[step] * frame.workers);
+    for (TileRange range = shares.take(worker.id); !range.empty(); range = shares.take(worker.id)) run(range);
+  } else if (const TileRange range = share_of(frame.tiles[step], worker.id, worker.count); !range.empty()) {
+    run(range);
+  }
   if (__atomic_load_n(&frame.status.fault, __ATOMIC_RELAXED) != GX_OK) {
     int32_t none = -1;
     __atomic_compare_exchange_n(&frame.first_fault, &none, step, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

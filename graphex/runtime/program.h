@@ -47,6 +47,7 @@ struct Launch {
   GxKernel kernel;
   GxTiles tiles;
   GxWorkspace workspace;  // may be null
+  GxDivisible divisible;  // may be null
   std::string name;
   std::vector<Pointer> pointers;
   std::vector<SizeId> sizes;
@@ -172,10 +173,13 @@ class Frame {
 
   const Program& program;
   std::vector<int64_t> symbols, values;
-  std::vector<char*> bases;           // per buffer
-  std::vector<int64_t> tiles;         // per step
-  std::vector<int64_t> launch_sizes;  // all launches' size arguments, one after the other
-  std::vector<void*> pointers;        // all launches' pointer arguments
+  std::vector<char*> bases;              // per buffer
+  std::vector<int64_t> tiles;            // per step
+  std::vector<int> shared;               // per step: its place among the launches whose workers help each other, or -1
+  int shared_launches = 0, workers = 0;  // workers: the most that this replay may have
+  std::vector<uint64_t> taken;           // of those launches, a word per worker (Shares)
+  std::vector<int64_t> launch_sizes;     // all launches' size arguments, one after the other
+  std::vector<void*> pointers;           // all launches' pointer arguments
   std::shared_ptr<const Plan> plan;
   MemoryBlock arena;
   GxStatus status{};

@@ -236,4 +236,6 @@ GX_INLINE void merge(void* const* pointers, const int64_t* sizes, int64_t begin,
   extern "C" void gx_attention_merge_##name(void* const* p, const int64_t* s, int64_t b, int64_t e, GxWorker* w) {   \
     graphex::kernels::merge<T>(p, s, b, e, w);                                                                       \
   }                                                                                                                  \
+  extern "C" int64_t gx_attention_##name##_divisible(const int64_t*) { return 1; }                                   \
+  extern "C" int64_t gx_attention_partial_##name##_divisible(const int64_t*) { return 1; }                           \
   extern "C" int64_t gx_attention_merge_##name##_tiles(const int64_t* s) { return graphex::kernels::merge_tiles(s); }

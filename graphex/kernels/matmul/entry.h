@@ -30,6 +30,9 @@ GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, i
 
 #define GX_MATMUL_ENTRY(name, type)                                                                                 \
   extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::matmul::tiles(sizes); }          \
+  extern "C" int64_t name##_divisible(const int64_t* sizes) {                                                       \
+    return graphex::kernels::matmul::is_direct(graphex::kernels::matmul::Problem::from(sizes));                     \
+  }                                                                                                                 \
   extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) { \
     graphex::kernels::matmul::run<type>(pointers, sizes, begin, end, worker);                                       \
   }
