@@ -1,10 +1,8 @@
-"""python -m graphex env: what a bug report needs."""
+"""python -m graphex env | options: what a bug report needs; what can be set."""
 
 from __future__ import annotations
 
 import argparse
-
-from .env import show
 
 
 def main() -> None:
@@ -13,7 +11,18 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     env = verbs.add_parser("env", help="versions, machine and settings")
     env.add_argument("--json", action="store_true", help="print JSON")
-    show(as_json=parser.parse_args().json)
+    options = verbs.add_parser("options", help="what can be set, and npugraph_ex's options among it")
+    options.add_argument("--json", action="store_true", help="print JSON")
+    options.add_argument("--markdown", action="store_true", help="print the page docs/options.md")
+    chosen = parser.parse_args()
+    if chosen.verb == "env":
+        from . import env as page
+
+        page.show(as_json=chosen.json)
+    else:
+        from . import options_page
+
+        options_page.show(as_json=chosen.json, as_markdown=chosen.markdown)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ class Option:
     def env(self) -> str:
         """The environment variable that sets the default, or "" if the option has none."""
         return (
-            f"GRAPHEX_{self.name.upper()}" if self.kinds[0] in (bool, int, str) and self.state in ("", "same") else ""
+            f"GRAPHEX_{self.name.upper()}"
+            if self.kinds[0] in (bool, int, str, list) and self.state in ("", "same")
+            else ""
         )
 
 
@@ -72,7 +74,13 @@ OPTIONS: tuple[Option, ...] = (
         core=True,
     ),
     _ours("cache_dir", str, "", 'folder of compiled kernels; "" is the default one, "off" is none', core=True),
-    _ours("disable_passes", (list, tuple), (), "names of passes to leave out", core=True),
+    _ours(
+        "disable_passes",
+        (list, tuple),
+        (),
+        "names of passes to leave out; with commas between them in the environment",
+        core=True,
+    ),
     _ours("dump_dir", str, "", 'folder that gets the graph before and after each pass; "" is none', core=True),
     # npugraph_ex's
     _named(
@@ -195,5 +203,5 @@ def _from_environment(option: Option) -> Any:
         except ValueError:
             raise OptionError(f"{option.env} is an integer, not {text!r}") from None
     else:
-        value = text
+        value = [name.strip() for name in text.split(",")] if kind is list else text
     return _checked(option, value, f"environment variable {option.env}")

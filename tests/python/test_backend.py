@@ -52,6 +52,8 @@ def test_an_option_from_the_environment(monkeypatch):
     monkeypatch.setenv("GRAPHEX_FALLBACK", "error")
     monkeypatch.setenv("GRAPHEX_THREADS", "3")
     assert resolve()["fallback"] == "error" and resolve()["threads"] == 3 and resolve({"threads": 1})["threads"] == 1
+    monkeypatch.setenv("GRAPHEX_DISABLE_PASSES", "merge_common, bound_masks")
+    assert resolve()["disable_passes"] == ["merge_common", "bound_masks"]
     monkeypatch.setenv("GRAPHEX_THREADS", "many")
     with pytest.raises(OptionError, match="GRAPHEX_THREADS"):
         resolve()
@@ -252,3 +254,12 @@ def test_custom_operators_are_islands():
         return twice(buffer) - 1
 
     check(f, torch.rand(3), torch.zeros(3), native=False)
+
+
+def test_the_page_of_options_is_what_the_table_says():
+    from pathlib import Path
+
+    from graphex.options_page import markdown
+
+    page = Path(__file__).parents[2] / "docs" / "options.md"
+    assert page.read_text() == markdown(), "run ./dev python -m graphex options --markdown > docs/options.md"
