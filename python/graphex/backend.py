@@ -23,6 +23,7 @@ from .lower.lowering import Lowered, lower_graph
 from .native import core
 from .options import core_options, resolve
 from .report import GraphReport, record
+from .serial import CompiledGraph
 
 log = logging.getLogger("graphex")
 Compiled = Callable[..., Any]
@@ -39,7 +40,7 @@ def graphex(
     """What torch.compile calls with each graph that Dynamo captured."""
     if unknown:
         raise TypeError(f"graphex takes options=... and mode=..., not {', '.join(sorted(unknown))}")
-    return _through_aot(gm, example_inputs, resolve(options, mode))
+    return compile_graph(gm, example_inputs, resolve(options, mode))
 
 
 def compile_fx(
@@ -53,7 +54,7 @@ def compile_fx(
     if example_inputs is None:
         example_inputs = [_example(node) for node in gm.graph.find_nodes(op="placeholder")]
     if not _is_aten(gm):
-        return _through_aot(gm, example_inputs, values)
+        return compile_graph(gm, example_inputs, values)
     return _compile_aten(gm, example_inputs, values, "inference", direct=True)
 
 
@@ -85,7 +86,8 @@ def _is_aten(gm: fx.GraphModule) -> bool:
     return True
 
 
-def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> Compiled:
+def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> CompiledGraph:
+    """A graph of Dynamo's through AOTAutograd, with options that resolve() has checked."""
     from torch._dynamo.backends.common import aot_autograd
 
     compiler = aot_autograd(
@@ -95,9 +97,11 @@ def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    compiled = compiler(gm, example_inputs)
+    # AOTAutograd's own cache takes inductor's results only; CompiledGraph is what is saved of ours.
+    without_cache = dict.fromkeys(("enable_autograd_cache", "force_autograd_cache", "bundled_autograd_cache"), False)
+    with torch._functorch.config.patch(without_cache):
+        compiled = compiler(gm, example_inputs)
 
-    @functools.wraps(compiled)
     def run(*args: Any) -> Any:
         try:
             return compiled(*args)
@@ -105,7 +109,7 @@ def _through_aot(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict
             # AOT's graph took the inputs for separate; only Dynamo's own graph does here what eager would.
             return gm(*args)
 
-    return run
+    return CompiledGraph(gm, list(example_inputs), values, run)
 
 
 class _InputsOverlapError(Exception):
