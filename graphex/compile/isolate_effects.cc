@@ -6,8 +6,31 @@
 namespace graphex::compile {
 namespace {
 
+ir::Value* view_of(ir::Graph& graph, ir::Value* value, const ir::Type& type) {
+  return graph.add_node("view", {value}, {type}, {{"offset", ir::Expr(0)}})->out();
+}
+
+// The type without the dimensions along which all elements are one.
+ir::Type without_repeats(const ir::Type& type) {
+  std::vector<ir::Expr> shape, strides;
+  for (int dim = 0; dim < type.rank(); ++dim) {
+    if (type.strides[dim].is(0)) continue;
+    shape.push_back(type.shape[dim]);
+    strides.push_back(type.strides[dim]);
+  }
+  return ir::Type(type.dtype, shape, strides);
+}
+
 ir::Value* copied(ir::Graph& graph, ir::Value* value, const ir::Type& type) {
   return graph.add_node("copy", {value}, {type})->out();
+}
+
+// A copy with the value's own layout. Elements that are one stay one: workers must not write one place twice.
+ir::Value* copied(ir::Graph& graph, ir::Value* value) {
+  const ir::Type type(value->type.dtype, value->type.shape, value->type.strides);
+  const ir::Type once = without_repeats(type);
+  if (once.rank() == type.rank()) return copied(graph, value, type);
+  return view_of(graph, copied(graph, view_of(graph, value, once), once), type);
 }
 
 // The value's elements fill its base exactly, in the layout `type`.
@@ -36,7 +59,7 @@ void isolate_effects(ir::Graph& graph) {
   for (ir::Value*& output : graph.outputs) {
     // A view of an input keeps what the input held at entry, so it can't lie in memory that a write changes.
     if (may_lie_in(output, written)) {
-      ir::Value* fresh = copied(graph, output, ir::Type(output->type.dtype, output->type.shape, output->type.strides));
+      ir::Value* fresh = copied(graph, output);
       std::replace(graph.outputs.begin(), graph.outputs.end(), output, fresh);
     }
   }

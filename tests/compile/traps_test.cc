@@ -31,6 +31,16 @@ TEST(Traps, InputsChangePlaces) {
   expect_same(graph("  write %x <- %x\n  write %y <- %x\n  return %y\n"), kSizes);
 }
 
+// An expanded result is copied once, not once for each element that shares a place.
+TEST(Traps, ExpandedResultsThatSeeAWrittenInput) {
+  const std::string body =
+      "  %v: f32[m, n, m] strides [0, m, 1] = view(%x) {offset=0}\n  %a: f32[n, m] = neg(%x)\n  write %x <- %a\n"
+      "  return %v, %x, %v\n";
+  expect_same(graph(body), kSizes);
+  Both both(graph(body));
+  EXPECT_EQ(both.function().report().graph.find("strides [0, m, 1] = copy"), std::string::npos);
+}
+
 TEST(Traps, ResultsThatSeeAWrittenInput) {
   expect_same(graph("  %v: f32[m, n] strides [1, m] = view(%x) {offset=0}\n  %a: f32[n, m] = neg(%x)\n  write %x <- "
                     "%a\n  return %v, %x\n"),
