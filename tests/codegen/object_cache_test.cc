@@ -1,6 +1,8 @@
 #include "graphex/codegen/object_cache.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <vector>
 
 namespace graphex::codegen {
 namespace {
@@ -36,16 +39,17 @@ class ObjectCacheFile : public testing::Test {
     return std::string(std::istreambuf_iterator<char>(stream), {});
   }
 
-  // Runs the body as another user where we are root; its result is the child's exit status.
-  static int as_nobody(const std::function<int()>& body) {
+  // What the body returns in a child of ours.
+  static int in_child(const std::function<int()>& body) {
     const pid_t child = fork();
-    if (child == 0) {
-      if (geteuid() == 0 && seteuid(kNobody) != 0) _exit(99);
-      _exit(body());
-    }
+    if (child == 0) _exit(body());
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+  }
+  // The same as another user where we are root.
+  static int as_nobody(const std::function<int()>& body) {
+    return in_child([&] { return geteuid() == 0 && seteuid(kNobody) != 0 ? 99 : body(); });
   }
 
   std::string folder_;
@@ -192,6 +196,55 @@ TEST_F(ObjectCacheFile, WithoutWriteAccessItIsReadOnly) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(told, "graphex: compiled kernels are not kept for the next process: cannot write to " + cache() +
                       "/kernels: Permission denied\n");
+}
+
+// A limit on the size of files stands for the full disk.
+TEST_F(ObjectCacheFile, AFullDiskLosesNothingThatIsThere) {
+  ObjectCache(cache()).store(key_, object_);
+  CacheKey other = key_;
+  other[0] = 0;
+  testing::internal::CaptureStderr();
+  const int status = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {4096, 4096};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    ObjectCache cache(this->cache());
+    const std::string large(1 << 20, 'x');
+    cache.store(other, large);
+    cache.store(key_, large);
+    if (cache.load(other)) return 2;
+    return cache.load(key_) == object_ ? 0 : 3;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "graphex: compiled kernels are not kept for the next process: cannot write to " + cache() +
+                "/kernels: File too large\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(file().parent_path()), {}), 1);
+}
+
+TEST_F(ObjectCacheFile, ProcessesThatStoreOneEntryAtOnceLeaveAWholeOne) {
+  const auto content_of = [](int id) { return std::string(200'000, static_cast<char>('a' + id)); };
+  ObjectCache(cache()).store(key_, content_of(0));
+  std::vector<pid_t> children;
+  for (int id = 0; id < 4; ++id) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ObjectCache cache(this->cache());
+      for (int round = 0; round < 50; ++round) {
+        cache.store(key_, content_of(id));
+        const auto found = cache.load(key_);
+        if (!found || *found != std::string(200'000, found->front())) _exit(1);
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(file().parent_path()), {}), 1);
 }
 
 TEST_F(ObjectCacheFile, AnImpossibleFolderIsAProblemOnly) {
