@@ -77,16 +77,30 @@ nb::object list_of(std::span<const int64_t> values) {
   return tuple;
 }
 
+bool has_exact_type(nb::handle object) {
+  const Torch& torch = Torch::get();
+  const nb::handle type = reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()));
+  return type.is(torch.tensor_type) || type.is(torch.parameter_type);
+}
+
+// Whether the object is a tensor with memory of its own: a Tensor, a Parameter, or of a class derived from them that
+// leaves the dispatcher alone. One that doesn't may be a wrapper around others.
+bool is_plain_tensor(nb::handle object) {
+  if (has_exact_type(object)) return true;
+  const Torch& torch = Torch::get();
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(torch.tensor_type.ptr())) &&
+         nb::handle(reinterpret_cast<PyObject*>(type)).attr("__torch_dispatch__").is(torch.no_torch_dispatch);
+}
+
 }  // namespace
 
 TensorInfo read_tensor(nb::handle tensor, const char* what, int number) {
-  const Torch& torch = Torch::get();
-  PyTypeObject* type = Py_TYPE(tensor.ptr());
-  if (reinterpret_cast<PyObject*>(type) != torch.tensor_type.ptr() &&
-      reinterpret_cast<PyObject*>(type) != torch.parameter_type.ptr())
+  if (!is_plain_tensor(tensor))
     throw nb::type_error(
-        (place(what, number) + ": expected a torch.Tensor or torch.nn.Parameter, got " + type->tp_name).c_str());
-  static const DlExchangeApi& api = exchange_of(torch.tensor_type);
+        (place(what, number) + ": expected a torch.Tensor or torch.nn.Parameter, got " + Py_TYPE(tensor.ptr())->tp_name)
+            .c_str());
+  static const DlExchangeApi& api = exchange_of(Torch::get().tensor_type);
   DlTensor view;
   if (api.dltensor_from_py(tensor.ptr(), &view) != 0) throw nb::python_error();
   TensorInfo info;
@@ -107,10 +121,12 @@ const Torch& Torch::get() {
     const nb::module_ module = nb::module_::import_("torch");
     torch->empty_strided = nb::module_::import_("torch._C._dynamo.guards").attr("_empty_strided_cpu");
     torch->as_strided = module.attr("as_strided");
+    torch->reinterpret_tensor = nb::module_::import_("torch._C._dynamo.guards").attr("_reinterpret_tensor");
     torch->get_num_threads = module.attr("get_num_threads");
     torch->is_inference_mode_enabled = module.attr("is_inference_mode_enabled");
     torch->tensor_type = module.attr("Tensor");
     torch->parameter_type = module.attr("nn").attr("Parameter");
+    torch->no_torch_dispatch = module.attr("_C").attr("_disabled_torch_dispatch_impl");
     constexpr const char* kNames[kDTypeCount] = {"bool",  "uint8",   "int8",     "int16",   "int32",
                                                  "int64", "float16", "bfloat16", "float32", "float64"};
     for (int i = 0; i < kDTypeCount; ++i) torch->dtypes[i] = module.attr(kNames[i]);
@@ -130,9 +146,13 @@ nb::object make_tensor(std::span<const int64_t> shape, std::span<const int64_t> 
 
 nb::object make_view(nb::handle base, std::span<const int64_t> shape, std::span<const int64_t> strides,
                      int64_t storage_offset) {
-  const nb::object sizes = list_of(shape), steps = list_of(strides), offset = nb::int_(storage_offset);
+  const Torch& torch = Torch::get();
+  // A subclass may have something to say to as_strided, and AOTAutograd's modes refuse it there.
+  const bool exact = has_exact_type(base);
+  const int64_t start = exact ? storage_offset : storage_offset - nb::cast<int64_t>(base.attr("storage_offset")());
+  const nb::object sizes = list_of(shape), steps = list_of(strides), offset = nb::int_(start);
   PyObject* args[] = {base.ptr(), sizes.ptr(), steps.ptr(), offset.ptr()};
-  PyObject* made = PyObject_Vectorcall(Torch::get().as_strided.ptr(), args, 4, nullptr);
+  PyObject* made = PyObject_Vectorcall((exact ? torch.as_strided : torch.reinterpret_tensor).ptr(), args, 4, nullptr);
   if (!made) throw nb::python_error();
   return nb::steal(made);
 }

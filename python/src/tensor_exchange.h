@@ -21,18 +21,19 @@ struct TensorInfo {
   const int64_t* strides;
 };
 
-// Reads a torch.Tensor or torch.nn.Parameter (no other subclass). Throws TypeError or ValueError with `what` in the
-// text.
+// Reads a torch.Tensor, torch.nn.Parameter or a subclass without __torch_dispatch__. Throws TypeError or ValueError
+// with `what` in the text.
 TensorInfo read_tensor(nb::handle tensor, const char* what, int number);
 
 // torch's functions, looked up once per process. References are kept for good: they outlive the interpreter's teardown.
 struct Torch {
   static const Torch& get();
-  nb::object empty_strided;  // torch._C._dynamo.guards._empty_strided_cpu(shape, strides, dtype)
-  nb::object as_strided;     // torch.as_strided
+  nb::object empty_strided;       // torch._C._dynamo.guards._empty_strided_cpu(shape, strides, dtype)
+  nb::object as_strided;          // torch.as_strided
+  nb::object reinterpret_tensor;  // torch._C._dynamo.guards._reinterpret_tensor(base, shape, strides, offset from base)
   nb::object get_num_threads;
   nb::object is_inference_mode_enabled;
-  nb::object tensor_type, parameter_type;
+  nb::object tensor_type, parameter_type, no_torch_dispatch;
   nb::object dtypes[kDTypeCount];
 };
 
