@@ -235,3 +235,33 @@ def test_floats_made_of_sizes():
         return x * n**-0.5, x + n / 3, torch.full((2,), n / 7), x.pow(2) / (n * 1.5), torch.special.digamma(x * (n / 2))
 
     check(f, torch.ones(3), dynamic=True, more=[(torch.ones(5),), (torch.ones(9),)], native=None)
+
+
+def test_padding_by_sizes_known_at_run_time():
+    def f(x):
+        to_eight = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 8))
+        last_four = torch.nn.functional.pad(x, (0, 0, 4 - x.shape[1], 0), value=2.0)  # pads or crops
+        return to_eight + 1, last_four * 2
+
+    lengths = [(torch.randn(2, n, 3),) for n in (5, 11, 16, 3, 2)]
+    check(f, *lengths[0], more=lengths[1:], dynamic=True)
+
+
+def test_sizes_that_may_be_zero_keep_layouts_simple():
+    """torch writes Max(1, n) into strides where a size n isn't known to be positive."""
+
+    def f(x):
+        frames = x.unfold(1, 10, 5)[:, :-1].contiguous()
+        y = frames.transpose(1, 2) * 2
+        return frames.sum(1), y, y[:, 3] + 1, y[:, 2:, 1:], frames.view(x.shape[0], -1) - 1
+
+    lengths = [(torch.randn(2, n),) for n in (40, 51, 20, 10)]
+    check(f, *lengths[0], more=lengths[1:], dynamic=True)
+
+
+def test_a_maximum_that_is_a_size_stays():
+    def f(x):
+        y = x.new_zeros(3, max(1, x.shape[0] - 4), 2) + x[0]
+        return y, y[:, 0] * 2, y.transpose(0, 1).contiguous()
+
+    check(f, torch.randn(6, 2), more=[(torch.randn(n, 2),) for n in (9, 4, 3)], dynamic=True)

@@ -12,7 +12,7 @@ from torch import fx
 from .errors import Unsupported
 from .exprs import Size, to_size
 from .scalars import FloatExpr, float_value
-from .types import Spec, Value, spec_of
+from .types import Spec, Value
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -94,7 +94,7 @@ def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[
     for val in vals:
         if val is not None and not isinstance(val, torch.Tensor):
             raise Unsupported(f"{node.target} returns {type(val).__name__}, known only when the graph runs")
-    specs = [spec_of(val) for val in vals if val is not None]
+    specs = [lo.layouts.spec_of(val) for val in vals if val is not None]
     args = _Arguments(lo)
     call = [args.text(a) for a in node.args] + [f"{k}={args.text(v)}" for k, v in node.kwargs.items()]
     strides = [_stride_texts(spec, args.ints) for spec in specs]

@@ -21,7 +21,7 @@ from .exprs import Size, symbols_of, text_of, to_size
 from .islands import make_island
 from .registry import LOWERINGS
 from .scalars import FloatExpr
-from .types import Spec, Value, spec_of, storage_offset
+from .types import Layouts, Spec, Value, spec_of
 
 log = logging.getLogger("graphex")
 _DEFINED = re.compile(r"%([\w.]+):")
@@ -56,6 +56,7 @@ class Lowering(Builder):
         self.refused = refused or {}
         self.makers: dict[str, fx.Node] = {}
         self.gm = gm
+        self.layouts = Layouts(gm)
         self.fallback = fallback
         self.env: dict[fx.Node, Any] = {}
         self.args: list[list[Any]] = []
@@ -197,7 +198,7 @@ class Lowering(Builder):
     def out(self, node: fx.Node, index: int | None = None) -> Spec:
         """The Spec that eager gives to the node's result (or its index-th result)."""
         val = node.meta["val"]
-        return spec_of(val if index is None else val[index])
+        return self.layouts.spec_of(val if index is None else val[index])
 
     def dense_out(self, node: fx.Node, index: int | None = None) -> Spec:
         """Like `out`, refusing layouts with gaps, which only views may have."""
@@ -280,14 +281,14 @@ def view_of(lo: Lowering, node: fx.Node) -> Any:
     x = lo.env[source]  # type: ignore[index]
     if not isinstance(x, Value):
         raise Unsupported("a view of something that isn't a tensor")
-    start = storage_offset(source.meta["val"])  # type: ignore[union-attr]
+    start = lo.layouts.storage_offset(source.meta["val"])  # type: ignore[union-attr]
     val = node.meta["val"]
 
     def one(part: torch.Tensor) -> Value:
-        spec = spec_of(part)
+        spec = lo.layouts.spec_of(part)
         if spec.dtype != x.dtype:
             raise Unsupported("a view as another dtype")
-        return lo.view(x, spec.shape, spec.strides, to_size(storage_offset(part) - start))
+        return lo.view(x, spec.shape, spec.strides, to_size(lo.layouts.storage_offset(part) - start))
 
     return tuple(map(one, val)) if isinstance(val, list | tuple) else one(val)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch.utils._sympy.functions import Max
 
 from .errors import Unsupported
 from .exprs import Size, all_same, at_least_one, contiguous_strides, same, to_size
@@ -55,20 +56,22 @@ def _laid_out(lo: Lowering, x: Value, out: Spec) -> Value:
     return x if all_same(x.strides, out.strides) else lo.emit("copy", [x], out)
 
 
+def _positive(size: Size) -> Size:
+    return max(size, 0) if type(size) is int else to_size(Max(0, size))
+
+
 @lowers(aten.constant_pad_nd.default)
 def constant_pad(lo: Lowering, node: fx.Node, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
     """A filled block with the (possibly cropped) operand put into it."""
     out = lo.dense_out(node)
     pads = [to_size(p) for p in pad]
-    if any(type(p) is not int for p in pads):
-        raise Unsupported("padding by a symbolic amount")
     shape, skip, offset = list(x.shape), 0, 0
     for i in range(0, len(pads), 2):
         d = x.rank - 1 - i // 2
         before, after = pads[i], pads[i + 1]
-        shape[d] = to_size(shape[d] + min(before, 0) + min(after, 0))
-        skip = to_size(skip + max(-before, 0) * x.strides[d])
-        offset = to_size(offset + max(before, 0) * out.strides[d])
+        shape[d] = to_size(shape[d] - _positive(-before) - _positive(-after))
+        skip = to_size(skip + _positive(-before) * x.strides[d])
+        offset = to_size(offset + _positive(before) * out.strides[d])
     if out.dtype is torch.bool:
         value = bool(value)
     elif not out.dtype.is_floating_point:

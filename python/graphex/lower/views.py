@@ -9,7 +9,7 @@ from torch import fx
 
 from .errors import Unsupported
 from .registry import lowers
-from .types import Value, spec_of
+from .types import Value
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -23,7 +23,7 @@ def view_or_copy(lo: Lowering, node: fx.Node, x: Value, *_: Any) -> Value:
     from .lowering import view_of
 
     source, val = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
-    spec = spec_of(val)
+    spec = lo.layouts.spec_of(val)
     if x.spec.is_contiguous() and spec.is_contiguous():
         return lo.view(x, spec.shape, spec.strides)
     if source.untyped_storage()._cdata == val.untyped_storage()._cdata:
