@@ -116,8 +116,19 @@ def test_islands_of_many_kinds():
     )
 
 
-def test_complex_and_quantised_graphs_run_by_eager():
-    check(lambda x: torch.view_as_complex(x).abs(), torch.randn(3, 2), native=False)
+def test_operators_that_are_ordered_by_tokens():
+    """linalg.inv checks for errors by an operator with an effect, to which AOT hands tokens in and out."""
+
+    def f(x, y):
+        return torch.linalg.inv(x) + 1, torch.linalg.inv(x + y) @ x
+
+    check(f, torch.eye(3) * 2, torch.ones(3, 3), native=False, exact=False, more=[(torch.eye(3) * 3, torch.eye(3))])
+    compiled = torch.compile(f, backend=backend())
+    with torch.no_grad(), pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        compiled(torch.zeros(3, 3), torch.ones(3, 3))
+
+
+def test_quantised_graphs_run_by_eager():
     check(lambda x: x.to(torch.float8_e4m3fn).float(), torch.randn(3, 2), native=False)
 
 

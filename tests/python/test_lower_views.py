@@ -256,12 +256,24 @@ def test_sizes_that_may_be_zero_keep_layouts_simple():
         return frames.sum(1), y, y[:, 3] + 1, y[:, 2:, 1:], frames.view(x.shape[0], -1) - 1
 
     lengths = [(torch.randn(2, n),) for n in (40, 51, 20, 10)]
-    check(f, *lengths[0], more=lengths[1:], dynamic=True)
+    check(f, *lengths[0], more=lengths[1:], dynamic=True, exact=False, scale=4)
 
 
 def test_a_maximum_that_is_a_size_stays():
     def f(x):
-        y = x.new_zeros(3, max(1, x.shape[0] - 4), 2) + x[0]
+        y = x.new_ones(3, max(1, x.shape[0] - 4), 2) * 3
         return y, y[:, 0] * 2, y.transpose(0, 1).contiguous()
 
-    check(f, torch.randn(6, 2), more=[(torch.randn(n, 2),) for n in (9, 4, 3)], dynamic=True)
+    check(f, torch.randn(6, 2), more=[(torch.randn(n, 2),) for n in (9, 5, 3)], dynamic=True, native=None)
+
+
+def test_a_new_tensor_filled_part_by_part():
+    """As latent attention builds its queries: the parts are copied into slices, whose layouts have gaps."""
+
+    def f(x, y):
+        z = x.new_empty(x.shape[0], 3, x.shape[1] + y.shape[1])
+        z[:, :, : x.shape[1]] = x[:, None]
+        z[:, :, x.shape[1] :] = y.transpose(0, 1).reshape(y.shape)[:, None]
+        return z, z.transpose(1, 2) * 2
+
+    check(f, torch.randn(4, 5), torch.randn(4, 2), more=[(torch.randn(5, 5), torch.randn(5, 2))])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from .complex import Complex
 from .errors import Unsupported
 from .exprs import Size, to_size
 from .scalars import FloatExpr, float_value
@@ -41,6 +42,9 @@ class _Arguments:
         if isinstance(value, Value):
             self.tensors.append(value)
             return f"t{len(self.tensors) - 1}"
+        if isinstance(value, Complex):
+            self.tensors.append(value.pair)
+            return f"as_complex(t{len(self.tensors) - 1})"
         if isinstance(value, FloatExpr):
             self.tensors.append(float_value(self.lo, value.expr))
             return f"float(t{len(self.tensors) - 1})"
@@ -55,6 +59,11 @@ class _Arguments:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
+
+
+def is_effect(node: fx.Node) -> bool:
+    """Whether the node wraps an operator that AOT orders by tokens: with_effects(token, op, ...) -> (token, ...)."""
+    return getattr(node.target, "_name", "") == "with_effects"
 
 
 def _has_effect(node: fx.Node) -> bool:
@@ -80,6 +89,8 @@ def _flat(val: Any) -> list[Any]:
 def _used_vals(node: fx.Node) -> list[Any]:
     """The fake results, None for those that nothing takes: what fakes say of them is often not what eager makes."""
     vals = _flat(node.meta.get("val"))
+    if is_effect(node):
+        return [None, *vals[1:]]  # islands run in order without a token
     if not isinstance(node.meta.get("val"), list | tuple) or any(u.target is not operator.getitem for u in node.users):
         return vals
     taken = {user.args[1] for user in node.users}
@@ -103,10 +114,18 @@ def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[
         attrs["ints"] = args.ints
     if _has_effect(node):
         attrs["effect"] = True
-    run = _compile(node, args, ", ".join(call), [val is not None for val in vals], strides, _may_alias(node))
+    run = _compile(node, args, ", ".join(call), vals, strides, _may_alias(node))
     made = iter(lo.emit_many("island", args.tensors, specs, **attrs))
-    results = tuple(next(made) if val is not None else None for val in vals)
+    results = tuple(None if val is None else _held(val, next(made)) for val in vals)
     return (results if isinstance(node.meta.get("val"), list | tuple) else results[0]), run
+
+
+def _held(val: torch.Tensor, made: Value) -> Any:
+    return Complex(made) if val.is_complex() else made
+
+
+def _as_real(result: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(result.resolve_conj().resolve_neg())
 
 
 def _stride_texts(spec: Spec, ints: list[Size]) -> str:
@@ -122,17 +141,19 @@ def _stride_texts(spec: Spec, ints: list[Size]) -> str:
 
 
 def _compile(
-    node: fx.Node, args: _Arguments, call: str, kept: Sequence[bool], strides: Sequence[str], alias: bool
+    node: fx.Node, args: _Arguments, call: str, vals: Sequence[Any], strides: Sequence[str], alias: bool
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
     """Builds the function by its Python text, so that a call costs no tree walk."""
     params = [f"t{i}" for i in range(len(args.tensors))] + [f"i{i}" for i in range(len(args.ints))]
     several = isinstance(node.meta.get("val"), list | tuple)
     lines = [f"def island({', '.join(params)}):", " with no_grad():", f"  r = op({call})"]
-    names = [f"r[{i}]" if several else "r" for i, keep in enumerate(kept) if keep]
+    kept = [(f"r[{i}]" if several else "r", val) for i, val in enumerate(vals) if val is not None]
+    names = [f"as_real({name})" if val.is_complex() else name for name, val in kept]
     tensors = f"({''.join(f't{i}, ' for i in range(len(args.tensors)))})"
     fixed = [f"fix({n}, {s}, {tensors if alias else '()'}), " for n, s in zip(names, strides, strict=True)]
     lines.append(f"  return ({''.join(fixed)})")
     scope = {"op": node.target, "no_grad": torch.no_grad, "fix": fix_layout, **args.constants}
+    scope |= {"as_complex": torch.view_as_complex, "as_real": _as_real}
     exec("\n".join(lines), scope)
     return scope["island"]
 

@@ -16,12 +16,14 @@ import torch
 from torch import fx
 
 from .builder import Builder
+from .complex import Complex, is_complex, lower_complex
 from .errors import Unsupported, UnsupportedError
 from .exprs import Size, symbols_of, text_of, to_size
-from .islands import make_island
+from .islands import is_effect, make_island
+from .layouts import Layouts
 from .registry import LOWERINGS
 from .scalars import FloatExpr
-from .types import Layouts, Spec, Value, spec_of
+from .types import Spec, Value, spec_of
 
 log = logging.getLogger("graphex")
 _DEFINED = re.compile(r"%([\w.]+):")
@@ -99,7 +101,10 @@ class Lowering(Builder):
     def _placeholder(self, node: fx.Node) -> None:
         val = node.meta.get("val")
         self.placeholders[node] = len(self.args)
-        if isinstance(val, torch.Tensor):
+        if any(is_effect(user) and user.args[0] is node for user in node.users):
+            self.env[node] = None  # a token: AOT says a tensor and gives None
+            self.args.append(["none"])
+        elif isinstance(val, torch.Tensor):
             self.env[node] = value = self._input(spec_of(val))
             self.args.append(["tensor", len(self.input_lines) - 1])
             assert value is not None
@@ -171,6 +176,8 @@ class Lowering(Builder):
     def _native(self, node: fx.Node) -> Any:
         if node in self.refused:
             raise Unsupported(self.refused[node])
+        if is_complex(self, node):
+            return lower_complex(self, node)
         lowering = LOWERINGS.get(node.target)
         if lowering is None:
             target = node.target
@@ -242,6 +249,8 @@ class Lowering(Builder):
             return ["value", len(returns) - 1]
         if value is None:
             return ["none"]
+        if isinstance(value, Complex):
+            raise Unsupported("a complex tensor is returned")
         if isinstance(value, FloatExpr):
             raise Unsupported("a float that depends on sizes is returned")
         size = to_size(value)

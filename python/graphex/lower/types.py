@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import sympy
 import torch
-from torch import fx
-from torch.utils._sympy.functions import Max
 
 from .errors import Unsupported
-from .exprs import Size, at_least_one, contiguous_strides, same, text_of, to_size, to_sizes
+from .exprs import Size, at_least_one, contiguous_strides, same, text_of, to_sizes
 
 DTYPES: dict[torch.dtype, str] = {
     torch.bool: "bool",
@@ -143,43 +140,6 @@ def spec_of(val: Any) -> Spec:
     if val.device.type != "cpu":
         raise Unsupported(f"device {val.device}")
     return Spec(val.dtype, to_sizes(val.shape), to_sizes(val.stride()))
-
-
-class Layouts:
-    """Reads the layouts of a graph's fake tensors in the IR's terms.
-
-    Where torch can't prove that a size n is at least 1, its strides say Max(1, n). In the IR n itself stands there, as
-    it does for a plain symbol: of an empty tensor no stride is ever used. A Max(1, n) that is a size itself stays.
-    """
-
-    def __init__(self, gm: fx.GraphModule) -> None:
-        self._sizes: set[sympy.Expr] = set()
-        for node in gm.graph.nodes:
-            val = node.meta.get("val")
-            for one in val if isinstance(val, list | tuple) else (val,):
-                if isinstance(one, torch.Tensor):
-                    self._sizes |= _maxima(to_sizes(one.shape))
-
-    def spec_of(self, val: Any) -> Spec:
-        """Like types.spec_of."""
-        spec = spec_of(val)
-        strides = tuple(map(self._stride, spec.strides))
-        return spec if strides == spec.strides else Spec(spec.dtype, spec.shape, strides)
-
-    def storage_offset(self, val: torch.Tensor) -> Size:
-        """The tensor's storage offset, a sum of strides."""
-        return self._stride(to_size(val.storage_offset()))
-
-    def _stride(self, stride: Size) -> Size:
-        guarded = [m for m in _maxima([stride]) if m not in self._sizes and 1 in m.args and len(m.args) == 2]
-        if not guarded:
-            return stride
-        return self._stride(to_size(stride.xreplace({m: next(a for a in m.args if a != 1) for m in guarded})))
-
-
-def _maxima(sizes: Sequence[Size]) -> set[sympy.Expr]:
-    """The maxima that occur in sizes."""
-    return {m for size in sizes if type(size) is not int for m in size.atoms(Max)}
 
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
