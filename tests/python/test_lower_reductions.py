@@ -221,3 +221,10 @@ def test_operands_that_are_not_row_major():
     check(f, x, y, torch.tensor([0, 2]), torch.randn(5), exact=False, scale=16, native=None)
     wide = torch.randn(6, 10, 4)[::2, ::2]
     check(f, wide, y, torch.tensor([0, 2]), torch.randn(5), exact=False, scale=16, native=None)
+
+
+def test_running_sums_of_small_integers_wrap():
+    def f(x, y):
+        return x.cumsum(0, dtype=torch.int8), y.cumsum(1, dtype=torch.int32), y.t().cumsum(0, dtype=torch.int16)
+
+    check(f, torch.randint(0, 100, (40,)), torch.rand(3, 5) * 2**28)

@@ -377,8 +377,14 @@ def clone(lo: Lowering, node: fx.Node, x: Value, **_: Any) -> Value:
     return lo.emit("copy", [x], lo.dense_out(node))
 
 
+_SCATTERS = (aten.slice_scatter.default, aten.select_scatter.default, aten.copy_.default)
+
+
 @lowers(aten.copy.default)
 def copy(lo: Lowering, node: fx.Node, x: Value, source: Value, **_: Any) -> Value:
-    out = lo.dense_out(node)
+    out = lo.out(node)
     source = lo.expand(source, out.shape)
+    if not out.is_dense() and all(user.target in _SCATTERS for user in node.users):
+        return lo.cast(source, out.dtype)  # a scatter takes any layout
+    out = lo.dense_out(node)
     return lo.emit("copy" if source.dtype == out.dtype else "cast", [source], out)

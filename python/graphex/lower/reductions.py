@@ -100,6 +100,9 @@ def cumsum(lo: Lowering, node: fx.Node, x: Value, dim: int, dtype: Any = None) -
     x = _accumulated(lo, x, out)
     if x.rank == 0:
         return lo.emit("copy" if x.dtype == out.dtype else "cast", [x], out)
+    if not out.dtype.is_floating_point and out.dtype is not torch.int64:  # wraps as the cast does
+        total = lo.emit("cumsum", [lo.cast(x, torch.int64)], contiguous(torch.int64, out.shape), dim=dim % x.rank)
+        return lo.emit("cast", [total], out)
     made = lo.emit("cumsum", [x], contiguous(out.dtype, out.shape), dim=dim % x.rank)
     return made if out.is_contiguous() else lo.emit("copy", [made], out)
 
