@@ -1,0 +1,1 @@
+"""Tiny models of many architectures, run by eager PyTorch and by graphex."""
