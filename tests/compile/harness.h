@@ -135,8 +135,9 @@ inline const compile::Context& shared_context() {
 // One text, compiled once, run for several sizes.
 class Both {
  public:
-  explicit Both(const std::string& text, const compile::Options& options = {})
-      : graph_(ir::parse(text)), function_(shared_context(), text, options) {}
+  explicit Both(const std::string& text, const compile::Options& options = {},
+                const compile::Context& context = shared_context())
+      : graph_(ir::parse(text)), function_(context, text, options) {}
 
   const compile::Function& function() const { return function_; }
 

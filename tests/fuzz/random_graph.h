@@ -61,6 +61,7 @@ class RandomGraph {
     for (int i = 2; i < 4 + pick(2); ++i) {
       Shape shape;
       for (int rank = pick(4); rank > 0; --rank) shape.push_back(any_size());
+      if (shape.size() == 2 && chance(50)) shape[1] = shape[0];  // square, so that it goes with its own transpose
       graph_->add_input("x" + std::to_string(i), type_of(main_type(), shape));
     }
     for (auto& input : graph_->inputs) pool_.push_back(input.get());
@@ -230,11 +231,12 @@ class RandomGraph {
     add(emit("cat", parts, ir::Type(main_type(), shape), {{"dim", ir::Expr(static_cast<int64_t>(dim))}}));
   }
 
-  // Replaces one index along a dimension of size 3 or 4, or the whole.
+  // Replaces one index along a dimension of size 3 or 4, or the whole. The region lies in the result's layout, which
+  // the operand may not have.
   void region_write() {
     ir::Value* x = operand();
-    if (!x->type.is_contiguous()) return;
-    ir::Type region = x->type;
+    const ir::Type type = type_of(main_type(), x->type.shape);
+    ir::Type region = type;
     ir::Expr offset(0);
     for (size_t d = 0; d < region.shape.size(); ++d)
       if (region.shape[d].is_constant() && region.shape[d].constant() > 2) {
@@ -247,8 +249,12 @@ class RandomGraph {
     for (int tries = 0; tries < 20 && !source; ++tries)
       if (ir::Value* y = operand(); y->type.shape == region.shape) source = y;
     if (!source) source = full(region.shape, 3);
-    pool_.push_back(emit("region_write", {x, source}, ir::Type(main_type(), x->type.shape),
-                         {{"offset", offset}, {"strides", region.strides}}));
+    overwritten_.push_back(x);
+    ir::Value* made = emit("region_write", {x, source}, type, {{"offset", offset}, {"strides", region.strides}});
+    overwritten_.push_back(made);
+    pool_.push_back(made);
+    // Its only reader, so that it needs no memory that outlives the graph.
+    if (chance(30)) pool_.push_back(emit("abs", {made}, type_of(main_type(), type.shape)));
   }
 
   void source() {
@@ -265,18 +271,21 @@ class RandomGraph {
         if (value->type.shape == input->type.shape) fitting.push_back(value);
       // Late values, mostly.
       ir::Value* value = chance(60) ? fitting.back() : one_of(fitting);
+      if (!overwritten_.empty() && chance(50))
+        if (ir::Value* old = one_of(overwritten_); old->type.shape == input->type.shape) value = old;
       if (value == input.get() && chance(80)) value = emit("neg", {value}, type_of(main_type(), value->type.shape));
       graph_->writes.push_back({input.get(), value});
       if (chance(20)) graph_->outputs.push_back(value);
     }
     for (int left = 1 + pick(3); left > 0; --left) graph_->outputs.push_back(chance(50) ? pool_.back() : one_of(pool_));
+    if (!overwritten_.empty() && chance(20)) graph_->outputs.push_back(one_of(overwritten_));
     graph_->renumber();
   }
 
   std::mt19937 random_;
   bool real_;
   std::unique_ptr<ir::Graph> graph_ = std::make_unique<ir::Graph>();
-  std::vector<ir::Value*> pool_;
+  std::vector<ir::Value*> pool_, overwritten_;
 };
 
 }  // namespace graphex::test
