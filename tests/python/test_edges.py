@@ -4,6 +4,8 @@ import pytest
 import torch
 from check import BACKEND, check, compiled
 
+import graphex
+
 pytestmark = pytest.mark.usefixtures("backend")
 ours = pytest.mark.skipif(BACKEND != "graphex", reason="asks for what graphex promises beyond torch.compile's contract")
 
@@ -177,3 +179,16 @@ def test_index_out_of_range(name, bad):
     with pytest.raises(eager.type):
         candidate(torch.tensor([0, bad, 3]), table)
     torch.testing.assert_close(candidate(good, table), want)
+
+
+@ours
+def test_an_island_hands_out_a_view_that_repeats_elements():
+    def rows(x):
+        return (x.as_strided((2, 3), (0, 1)),)
+
+    check(lambda x: rows(x)[0] + 1, randn(6, 6))
+    x = torch.randn(6, 6)
+    with torch.no_grad():
+        (got,) = graphex.compile_fx(torch.fx.symbolic_trace(rows), [x])(x)
+    assert torch.equal(got, rows(x)[0])
+    assert got.stride() == (0, 1)

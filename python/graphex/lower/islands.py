@@ -166,8 +166,16 @@ def fix_layout(result: torch.Tensor, strides: tuple[int, ...], operands: Sequenc
         fixed = torch.empty_strided(result.shape, strides, dtype=result.dtype)
         return fixed.copy_(result)
     if operands and any(_same_storage(result, t) for t in operands):
-        return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
+        return _apart(result)
     return result
+
+
+def _apart(x: torch.Tensor) -> torch.Tensor:
+    """x in memory of its own and in its own layout, in which several indices may share an element."""
+    if x.numel() == 0:
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((extent,), (1,)).clone().as_strided(x.shape, x.stride(), 0)
 
 
 def _same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
