@@ -1,0 +1,1 @@
+"""Random PyTorch functions, compiled by the graphex backend and compared with eager PyTorch: ./dev fuzz graphs."""

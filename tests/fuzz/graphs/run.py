@@ -1,0 +1,204 @@
+"""Runs a program by eager PyTorch and by graphex, and says what differs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.source import LocalSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import symbolic_trace
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from .compare import Noise, difference, identity, leaves, sharing
+from .program import Program
+
+Compiled = Callable[..., Any]
+_BOUND_RUNS = 3
+
+
+@dataclass
+class Outcome:
+    """What became of a program: the calls that were compared, and the first difference or error, "" if none."""
+
+    calls: int = 0
+    usable: bool = True  # eager runs it
+    kind: str = ""  # of the fault: "value", "sharing", "error" ...
+    fault: str = ""
+
+
+class Unusable(Exception):
+    """Eager raises, or the sizes lie outside what the compile is good for: there is nothing to compare with."""
+
+
+# ---- doors
+
+
+class Door:
+    """One compile of a program. `accepts` says whether the guards of the compile hold for arguments."""
+
+    def __init__(self, program: Program, arguments: Sequence[torch.Tensor], backend: str) -> None:
+        self.program, self.backend = program, backend
+        _, function = program.functions()
+        self.shapes: ShapeEnv | None = None
+        self.fakes: list[torch.Tensor] = []
+        self.sources: list[tuple[int, str, int]] = []  # of the symbols: argument, "size" or "stride", dimension
+        if program.dynamo:
+            self.call = self._by_dynamo(function)
+        else:
+            self.call = self._by_aot(function, arguments)
+
+    def _by_dynamo(self, function: Compiled) -> Compiled:
+        torch._dynamo.reset()
+        options = dict(self.program.options) if self.backend == "graphex" else None
+        return torch.compile(function, backend=self.backend, dynamic=self.program.dynamic, options=options)
+
+    def _by_aot(self, function: Compiled, arguments: Sequence[torch.Tensor]) -> Compiled:
+        graph = symbolic_trace(function)
+        examples = self._fakes(graph, arguments) if self.program.dynamic else arguments
+        compiled = self._compile(graph, examples)
+        sources = self.sources
+        return lambda *args: compiled(*(_number(args[i], kind, d) for i, kind, d in sources), *args)
+
+    def _compile(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Compiled:
+        if self.backend == "graphex":
+            import graphex
+
+            return graphex.compile_fx(graph, examples, dict(self.program.options))
+        from torch._dynamo.backends.common import aot_autograd
+        from torch._dynamo.backends.debugging import boxed_nop
+
+        return aot_autograd(fw_compiler=boxed_nop, keep_inference_input_mutations=True)(graph, examples)
+
+    def _fakes(self, graph: torch.fx.GraphModule, arguments: Sequence[torch.Tensor]) -> list[Any]:
+        """Fake tensors with symbolic sizes, after the symbols, for which the graph gets arguments as Dynamo's do."""
+        self.shapes = ShapeEnv()
+        mode = FakeTensorMode(shape_env=self.shapes)
+        for i, x in enumerate(arguments):
+            context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * x.dim())
+            self.fakes.append(mode.from_tensor(x, source=LocalSource(f"t{i}"), symbolic_context=context))
+        symbols: dict[Any, torch.SymInt] = {}
+        for i, fake in enumerate(self.fakes):
+            for kind, sizes in (
+                ("size", fake.shape),
+                ("stride", fake.stride()),
+                ("storage_offset", [fake.storage_offset()]),
+            ):
+                for d, size in enumerate(sizes):
+                    if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.expr not in symbols:
+                        symbols[size.node.expr] = size
+                        self.sources.append((i, kind, d))
+        with graph.graph.inserting_before(next(iter(graph.graph.nodes))):
+            for i in range(len(symbols)):
+                graph.graph.placeholder(f"size{i}")
+        graph.recompile()
+        return [*symbols.values(), *self.fakes]
+
+    def accepts(self, arguments: Sequence[torch.Tensor]) -> bool:
+        """Dynamo checks its guards itself; here it is for the caller."""
+        if self.shapes is None:
+            return True
+        for x, fake in zip(arguments, self.fakes, strict=True):
+            sizes = zip(x.shape, fake.shape, strict=True)
+            if any(size < 2 for size, known in sizes if isinstance(known, torch.SymInt)):
+                return False
+        return bool(self.shapes.evaluate_guards_for_args(self.fakes, list(arguments), ignore_static=False))
+
+
+def _number(x: torch.Tensor, kind: str, dim: int) -> int:
+    return x.storage_offset() if kind == "storage_offset" else getattr(x, kind)(dim)
+
+
+# ---- one call
+
+
+def eager_results(program: Program, size: tuple[int, int], seed: int) -> tuple[list[Any], list[Any]]:
+    """Arguments afterwards and results of eager; Unusable if it raises."""
+    inputs, function = program.functions()
+    try:
+        arguments = inputs(*size, seed)
+        return arguments, leaves(function(*arguments))
+    except Exception as why:
+        raise Unusable(f"{type(why).__name__}: {why}") from None
+
+
+def disturbed_results(program: Program, size: tuple[int, int], seed: int) -> list[list[Any]]:
+    """Eager's arguments afterwards and results, with roundings disturbed."""
+    inputs, function = program.functions()
+    found = []
+    for run in range(_BOUND_RUNS):
+        arguments = inputs(*size, seed)
+        with Noise(run):
+            results = leaves(function(*arguments))
+        found.append([*arguments, *results])
+    return found
+
+
+def compare_call(program: Program, door: Door, size: tuple[int, int], seed: int, outcome: Outcome) -> None:
+    """One call of the compiled function beside eager's. Notes the first difference in the outcome."""
+    arguments, results = eager_results(program, size, seed)
+    twins = program.functions()[0](*size, seed)
+    if not door.accepts(twins):
+        return
+    got = leaves(door.call(*twins))
+    outcome.calls += 1
+    want, have = [*arguments, *results], [*twins, *got]
+    if len(want) != len(have):
+        outcome.kind, outcome.fault = "count", f"{len(got)} results where eager gives {len(results)}"
+        return
+    exact = [difference(h, w, ()) for h, w in zip(have, want, strict=True)]
+    near = disturbed_results(program, size, seed) if any(exact) else []
+    for i, (h, w) in enumerate(zip(have, want, strict=True)):
+        text = exact[i] and difference(h, w, [run[i] for run in near])
+        if text:
+            where = f"result {i - len(arguments)}" if i >= len(arguments) else f"argument {i} afterwards"
+            outcome.kind = text.split()[0]
+            outcome.fault = f"{where}: {text}\nn, m = {size}, seed {seed}"
+            return
+    # Which results are one object is Dynamo's doing.
+    for fact in (sharing, identity) if program.dynamo else (sharing,):
+        if fact(have) != fact(want):
+            outcome.kind = fact.__name__
+            outcome.fault = f"{fact.__name__} {fact(have)}\neager's {fact(want)}\nn, m = {size}"
+
+
+def run_program(program: Program, backend: str = "graphex") -> Outcome:
+    """Compiles once (Dynamo: as often as it likes) and compares a call per size, the first size twice."""
+    outcome = Outcome()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(program.threads)
+    try:
+        with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
+            _compare_calls(program, backend, outcome)
+    except (Unusable, TensorifyScalarRestartAnalysis):  # the second asks Dynamo, which isn't there, to start again
+        outcome.usable = False
+    except Exception as why:
+        outcome.kind, outcome.fault = f"error {type(why).__name__}", f"{type(why).__name__}: {str(why)[:1500]}"
+    finally:
+        torch.set_num_threads(threads)
+    return outcome
+
+
+def _compare_calls(program: Program, backend: str, outcome: Outcome) -> None:
+    eager_results(program, program.sizes[0], 1)
+    door = Door(program, program.functions()[0](*program.sizes[0], 1), backend)
+    for seed, size in enumerate([program.sizes[0], *program.sizes], 1):
+        with contextlib.suppress(Unusable):
+            compare_call(program, door, size, seed, outcome)
+        if outcome.fault:
+            break
+
+
+def is_torch_fault(program: Program) -> bool:
+    """Whether AOTAutograd's graph run by eager is wrong too: then there is nothing to compare with."""
+    return bool(run_program(program, "aot_eager").fault)
+
+
+def fault_of(program: Program) -> Outcome:
+    """The outcome of a program, without the fault if PyTorch's own."""
+    outcome = run_program(program)
+    return Outcome(outcome.calls, outcome.usable) if outcome.fault and is_torch_fault(program) else outcome
