@@ -245,3 +245,11 @@ def test_no_operation_makes_a_new_tensor():
     for out in outputs:
         out.add_(1)
     assert x.eq(1).all() and all(out.eq(2).all() for out in outputs)
+
+
+def test_truncating_division_rounds_the_quotient_as_eager_does():
+    """In the 16-bit floats eager rounds it before it truncates, but not by a single number."""
+    x = torch.randn(64, 9) * 40
+    for dtype in (torch.bfloat16, torch.float16):
+        for divisor in (torch.randn(9), torch.randn(1), torch.randn(())):
+            check(lambda a, b: torch.div(a, b, rounding_mode="trunc"), x.to(dtype), divisor.to(dtype), exact=False)

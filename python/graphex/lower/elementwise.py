@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from .errors import Unsupported
+from .exprs import same
 from .promote import common_dtype, operand, operands, to_float
 from .registry import LOWERINGS, lowers
 from .types import Spec, Value, compute_dtype
@@ -239,7 +240,10 @@ def div_mode(lo: Lowering, node: fx.Node, a: Any, b: Any, rounding_mode: str | N
         return lo.emit("floor_divide", [x, y], lo.dense_out(node))
     if not common.is_floating_point:
         return lo.emit("trunc_divide", [x, y], lo.dense_out(node))
-    return lo.emit("trunc", [lo.compute("div", [x, y])], lo.dense_out(node))
+    quotient = lo.compute("div", [x, y])
+    if isinstance(b, Value) and any(not same(n, 1) for n in b.shape):  # by one number eager doesn't round in between
+        quotient = lo.cast(quotient, common)
+    return lo.emit("trunc", [quotient], lo.dense_out(node))
 
 
 @lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
