@@ -140,14 +140,14 @@ def _compile_aten(
     """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to."""
     start = time.perf_counter()
     report = GraphReport(kind, len(gm.graph.nodes))
-    compiled = _native_or_eager(gm, example_inputs, values, report, through_aot=kind == "inference" and not direct)
+    compiled = _native_or_eager(gm, example_inputs, values, report, direct)
     report.seconds = time.perf_counter() - start
     record(report, compiled)
     return compiled
 
 
 def _native_or_eager(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport, through_aot: bool
+    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport, direct: bool
 ) -> Compiled:
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
@@ -157,10 +157,11 @@ def _native_or_eager(
     reason = "too many nodes that the native module refuses"
     for _ in range(_MAX_REFUSALS):
         try:
-            lowered = lower_graph(gm, fallback=values["fallback"], refused=refused)
+            lowered = lower_graph(gm, fallback=values["fallback"], refused=refused, views_matter=direct)
         except Unsupported as why:
             reason = str(why)
             break
+        through_aot = report.kind == "inference" and not direct
         signature = {**lowered.signature, "eager": _refuse_overlap if through_aot else _boxed_eager(gm)}
         try:
             program = build_program(lowered.text, signature, lowered.callables, options)

@@ -79,7 +79,13 @@ def _may_alias(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return True
-    return target.namespace not in ("aten", "prims") or any(r.alias_info for r in target._schema.returns)
+    return target.namespace not in ("aten", "prims") or returns_view(node)
+
+
+def returns_view(node: fx.Node) -> bool:
+    """Whether the operator's results share its operands' memory in eager."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and any(r.alias_info for r in target._schema.returns)
 
 
 def _flat(val: Any) -> list[Any]:
@@ -97,11 +103,28 @@ def _used_vals(node: fx.Node) -> list[Any]:
     return [val if i in taken else None for i, val in enumerate(vals)]
 
 
-def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[..., tuple[torch.Tensor, ...]]]:
-    """Emits the island's line; returns its value(s) in the shape of the node's result, and the callable."""
+# Results whose fakes show another dtype or size than eager's kernel gives.
+_FAKES_DIFFER = {
+    "_batch_norm_with_update_functional": (1, 2, 3),
+    "_embedding_bag": (1, 2, 3),
+    "_embedding_bag_forward_only": (1, 2, 3),
+    "_native_batch_norm_legit_functional": (1, 2),
+}
+
+
+def _refuse_untrue(node: fx.Node, vals: Sequence[Any]) -> None:
+    """What depends on a fake that isn't true can only run as a whole by eager."""
+    name = getattr(node.target, "__name__", "").partition(".")[0]
     if "aten.quantize_per" in str(node.target):
         raise Unsupported("a quantized tensor")  # whose fake tensor shows a plain one
+    if any(vals[i] is not None for i in _FAKES_DIFFER.get(name, ())):
+        raise Unsupported(f"a result of {name} whose type is known only when it runs")
+
+
+def make_island(lo: Lowering, node: fx.Node, index: int) -> tuple[Any, Callable[..., tuple[torch.Tensor, ...]]]:
+    """Emits the island's line; returns its value(s) in the shape of the node's result, and the callable."""
     vals = _used_vals(node)
+    _refuse_untrue(node, vals)
     for val in vals:
         if val is not None and not isinstance(val, torch.Tensor):
             raise Unsupported(f"{node.target} returns {type(val).__name__}, known only when the graph runs")

@@ -19,7 +19,7 @@ from .builder import Builder
 from .complex import Complex, is_complex, lower_complex
 from .errors import Unsupported, UnsupportedError
 from .exprs import Size, symbols_of, text_of, to_size
-from .islands import is_effect, make_island
+from .islands import is_effect, make_island, returns_view
 from .layouts import Layouts
 from .registry import LOWERINGS
 from .scalars import FloatExpr
@@ -53,8 +53,15 @@ class Lowered:
 class Lowering(Builder):
     """The state of one walk. Lowerings use the Builder's methods and `out`, `base_of`, `write`."""
 
-    def __init__(self, gm: fx.GraphModule, fallback: str = "eager", refused: dict[fx.Node, str] | None = None) -> None:
+    def __init__(
+        self,
+        gm: fx.GraphModule,
+        fallback: str = "eager",
+        refused: dict[fx.Node, str] | None = None,
+        views_matter: bool = False,
+    ) -> None:
         super().__init__()
+        self.views_matter = views_matter
         self.refused = refused or {}
         self.makers: dict[str, fx.Node] = {}
         self.gm = gm
@@ -68,6 +75,7 @@ class Lowering(Builder):
         self.placeholders: dict[fx.Node, int] = {}
         self.callables: list[Callable[..., tuple[torch.Tensor, ...]]] = []
         self.islands: list[Island] = []
+        self.copied_views: dict[str, set[str]] = {}  # base of an island's result -> bases whose memory eager's shares
         self.native = 0
         self.writes: list[str] = []
 
@@ -83,6 +91,8 @@ class Lowering(Builder):
                 self._node(node)
         assert output is not None
         returns, outputs = self._outputs(output)
+        if self.views_matter:
+            self._refuse_lost_sharing(returns)
         symbols, sources = self._symbols()
         header = [f"  sym {', '.join(symbols)}"] if symbols else []
         body = [*self.input_lines, *self.lines, *self.writes]
@@ -201,6 +211,25 @@ class Lowering(Builder):
         self.callables.append(run)
         self.islands.append(Island(name, reason, source))
         self.env[node] = result
+        if returns_view(node):
+            operands = [self.env[n] for n in node.all_input_nodes]
+            shared = {base for x in operands if isinstance(x, Value) for base in self._memory_of(x)}
+            made = result if isinstance(result, tuple) else (result,)
+            self.copied_views |= {x.base: shared for x in made if isinstance(x, Value)}
+
+    def _memory_of(self, x: Value) -> set[str]:
+        """The bases whose memory eager's tensor lies in."""
+        return self.copied_views.get(x.base, {x.base})
+
+    def _refuse_lost_sharing(self, returns: list[Value]) -> None:
+        """An island copies. That shows where eager's result is a view and its memory the caller's, or returned too."""
+        for i, value in enumerate(returns):
+            if value.base not in self.copied_views:
+                continue
+            memory = self._memory_of(value)
+            others = [self._memory_of(other) for k, other in enumerate(returns) if k != i and other.base != value.base]
+            if any(base.startswith("in") for base in memory) or any(memory & other for other in others):
+                raise Unsupported("a result is a view that only eager PyTorch can make")
 
     def out(self, node: fx.Node, index: int | None = None) -> Spec:
         """The Spec that eager gives to the node's result (or its index-th result)."""
@@ -316,15 +345,20 @@ def source_line(node: fx.Node) -> str:
 
 
 def lower_graph(
-    gm: fx.GraphModule, name: str = "graph", fallback: str = "eager", refused: dict[fx.Node, str] | None = None
+    gm: fx.GraphModule,
+    name: str = "graph",
+    fallback: str = "eager",
+    refused: dict[fx.Node, str] | None = None,
+    views_matter: bool = False,
 ) -> Lowered:
     """Lowers AOT's graph; nodes in `refused` become islands for the reason given there.
 
+    `views_matter`: nobody behind the graph makes those results that are views of inputs or of each other.
     Raises Unsupported when the whole graph has to run by eager PyTorch.
     """
     from . import families  # noqa: F401  fills the registry
 
-    return Lowering(gm, fallback, refused).run(name)
+    return Lowering(gm, fallback, refused, views_matter).run(name)
 
 
 __all__ = ["Island", "Lowered", "Lowering", "Size", "lower_graph", "symbols_of"]
