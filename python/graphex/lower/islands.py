@@ -70,7 +70,7 @@ def _has_effect(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return True
-    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or not target._schema.returns:
         return True
     return target.namespace not in ("aten", "prims")
 
