@@ -116,3 +116,8 @@ def test_clones_keep_conjugate_and_negative_marks():
     twins = clone_arguments(values)
     assert twins[0].is_conj() and twins[1].is_neg()
     assert all(torch.equal(old, new) for old, new in zip(values, twins, strict=True))
+
+
+def test_sharing_of_a_view_without_elements():
+    x = torch.randn(4, 5)
+    assert sharing([x, x[2:2]]) == [(0, 0, 0), (1, 0, 40)]

@@ -1,0 +1,219 @@
+"""One sample through graphex and by eager, and everything compared that a caller could notice.
+
+Two doors: the graph traced and functionalised here and given to graphex.compile_fx, which is quick, and torch.compile.
+The reference is eager. Where the same door with eager PyTorch at its end differs from eager too, that is the reference,
+and the operator has to be on the list of exceptions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from check import EXACT, Bound, clone_arguments, compare_sides, compare_tree, compiled, run_both, snapshot
+from graphex.decompositions import decompositions
+from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_mutation, to_fun
+from torch._subclasses.functional_tensor import FunctionalTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import graphex
+
+from .samples import Sample, other_data
+
+# PyTorch's samples wrap random operators so that they set this seed when called. Tracing does that once, at capture.
+RANDOM_SEED = 42
+FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+# Results of these are memory that nobody has set.
+UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+class NoReferenceError(Exception):
+    """Eager and the door without graphex differ, or nothing can be captured: says how."""
+
+
+@dataclass
+class Outcome:
+    """What became of a sample whose results are right."""
+
+    exception: str = ""  # why eager isn't the reference
+    island: str = ""  # why it isn't native
+
+
+@dataclass
+class Door:
+    """A sample as a function of its tensors by graphex, and captured in the same way but run by eager PyTorch."""
+
+    candidate: Callable[..., list[Any]]
+    reference: Callable[..., list[Any]]
+    bound: Bound
+    program: Any = None  # of the direct door, for explain
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def tensors_of(values: list[Any]) -> list[torch.Tensor]:
+    """The tensors among results, dense so that they can be compared."""
+    return [value if value.layout is torch.strided else value.to_dense() for value in values if is_tensor(value)]
+
+
+def bound_of(sample: Sample, nodes: int) -> Bound:
+    """A rounding for each node, and sums as long as the largest operand."""
+    return Bound(operations=max(4, nodes), length=max([1, *(t.numel() for t in sample.tensors)]))
+
+
+def direct_door(sample: Sample) -> Door:
+    """The functional graph with graphex's decompositions, given to compile_fx; for reference without them."""
+
+    graph = functional_graph(sample, decompositions())
+    program = graphex.compile_fx(graph, sample.tensors)
+
+    @cache
+    def plain():
+        return functional_graph(sample, {})
+
+    return Door(
+        lambda *t: tensors_of(program(list(t))),
+        lambda *t: tensors_of(plain()(*t)),
+        bound_of(sample, len(graph.graph.nodes)),
+        program,
+    )
+
+
+def functional_graph(sample: Sample, table: dict[Any, Any]) -> Any:
+    """What AOTAutograd makes of the operator for inference: pure nodes, then the writes to inputs."""
+
+    def function(*tensors):
+        with torch._C._ExcludeDispatchKeyGuard(FUNCTIONALIZE), FunctionalTensorMode():
+            inside = list(map(to_fun, tensors))
+            results = list(filter(is_tensor, sample.call(sample.operator, inside)))
+            outside = {id(now): tensor for now, tensor in zip(inside, tensors, strict=True)}
+            made = [outside.get(id(result), from_fun(result)) for result in results]
+            written = [(tensor, now) for tensor, now in zip(tensors, inside, strict=True) if has_data_mutation(now)]
+        for tensor, now in written:
+            tensor.copy_(from_fun(now))
+        return tuple(made)
+
+    try:
+        trace = make_fx(function, tracing_mode="fake", decomposition_table=table)
+        return trace(*clone_arguments(tuple(sample.tensors)))
+    except Exception as why:
+        raise NoReferenceError(f"no graph, {summary(why)}") from None
+
+
+def dynamo_door(sample: Sample) -> Door:
+    """torch.compile of the operator."""
+    ours, reference = compiled(sample.operator), torch.compile(sample.operator, backend="aot_eager")
+    return Door(
+        lambda *t: tensors_of(sample.call(ours, list(t))),
+        lambda *t: tensors_of(sample.call(reference, list(t))),
+        bound_of(sample, 8),
+    )
+
+
+def summary(why: BaseException) -> str:
+    """The kind of error and the first line of its text."""
+    return f"{type(why).__name__}: {(str(why).strip().splitlines() or [''])[0]}"
+
+
+def blank(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The function with its results' values set to 0, so that all but these can be compared."""
+    return lambda *tensors: [result.zero_() for result in function(*tensors)]
+
+
+def run_sample(sample: Sample, make_door: Callable[[Sample], Door], name: str) -> Outcome:
+    """Two calls with different data, compared; AssertionError if graphex differs from its reference.
+
+    Raises NoReferenceError if there is nothing to compare with.
+    """
+    if any(t.layout is not torch.strided for t in sample.tensors):
+        raise NoReferenceError("a sparse operand")
+    with torch.no_grad():
+        door = make_door(sample)
+        eager = lambda *t: tensors_of(sample.call(sample.operator, list(t)))  # noqa: E731
+        if name in UNSET:
+            eager, door.candidate, door.reference = map(blank, (eager, door.candidate, door.reference))
+        outcome = Outcome(island=why_not_native(door.program) if door.program is not None else "")
+        kept = []
+        for call, tensors in enumerate(data_of(sample, eager)):
+            exception, results = compare_call(door, eager, tensors, f"call {call}")
+            outcome.exception = outcome.exception or exception
+            kept.append((results, snapshot(results)))
+        for results, before in kept:
+            compare_tree(before, results, EXACT, "results after the last call")
+    return outcome
+
+
+def data_of(sample: Sample, eager: Callable[..., list[Any]]) -> list[tuple[torch.Tensor, ...]]:
+    """The sample's own data and other data, which are the same if eager doesn't take the other."""
+    own, other = tuple(sample.tensors), tuple(other_data(sample.tensors))
+    try:
+        eager(*clone_arguments(other))
+    except Exception:
+        other = own
+    return [own, other]
+
+
+def compare_call(door: Door, eager: Any, tensors: tuple[torch.Tensor, ...], where: str) -> tuple[str, list[Any]]:
+    """Why eager isn't the reference ("" if it is), and the results of graphex."""
+    try:
+        sides = run_both(eager, door.candidate, clone_arguments(tensors), RANDOM_SEED)
+        compare_sides(sides, door.bound, where)
+        return "", sides.compiled
+    except Exception:
+        exception = why_no_reference(door, eager, tensors)
+        if not exception and not eager_overflows(eager, tensors):
+            raise
+    if not exception:
+        sides = run_both(in_float32(eager), door.candidate, clone_arguments(tensors), RANDOM_SEED)
+        compare_sides(sides, door.bound, f"{where}, compared with eager in float32,")
+        return "", sides.compiled
+    sides = run_both(door.reference, door.candidate, clone_arguments(tensors), RANDOM_SEED)
+    compare_sides(sides, door.bound, f"{where}, compared with the graph by eager since {exception},")
+    return exception, sides.compiled
+
+
+def eager_overflows(eager: Any, tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether a float16 result isn't finite, which it may be where fused operators don't round in between."""
+    if not any(t.dtype is torch.float16 and bool(t.isfinite().all()) for t in tensors):
+        return False
+    results = eager(*clone_arguments(tensors))
+    return any(r.dtype is torch.float16 and not bool(r.isfinite().all()) for r in results)
+
+
+def in_float32(eager: Any) -> Callable[..., list[Any]]:
+    """The function of float16 tensors with only its results rounded."""
+
+    def convert(tensors, source, target):
+        return [t.to(target) if t.dtype is source else t for t in tensors]
+
+    wide, half = torch.float32, torch.float16
+    return lambda *tensors: convert(eager(*convert(tensors, half, wide)), wide, half)
+
+
+def why_no_reference(door: Door, eager: Any, tensors: tuple[torch.Tensor, ...]) -> str:
+    """How the door without graphex differs from eager; "" if it doesn't."""
+    try:
+        torch.default_generator.manual_seed(RANDOM_SEED)
+        eager(*clone_arguments(tensors))
+    except Exception as why:
+        raise NoReferenceError(f"eager raises {summary(why)}") from None
+    try:
+        sides = run_both(eager, door.reference, clone_arguments(tensors), RANDOM_SEED)
+    except Exception as why:
+        raise NoReferenceError(f"the graph raises {summary(why)}") from None
+    try:
+        compare_sides(sides, door.bound, "the graph")
+    except AssertionError as why:
+        return summary(why)
+    return ""
+
+
+def why_not_native(program: Any) -> str:
+    """The first island and its reason; "" if all is machine code of graphex."""
+    (graph,) = graphex.explain(program)["graphs"]
+    if graph["eager"]:
+        return f"by eager: {graph['eager']}"
+    return "; ".join(dict.fromkeys(f"{i['op']}: {i['reason']}" for i in graph["islands"]))

@@ -1,0 +1,89 @@
+"""PyTorch's own operator samples (the op_db of its test suite), as functions of tensors.
+
+A Sample keeps everything but the tensors fixed, so that it can be traced, compiled and called with other data.
+"""
+
+import itertools
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy
+import torch
+from torch.utils import _pytree as pytree
+
+DTYPES = ("float32", "bfloat16", "float16", "int64", "bool", "uint8")
+# Which samples run is drawn by this seed and the operator's name.
+SEED = 1
+# Samples are made lazily; the one that stands for its operator is among the first few.
+FIRST_FEW = 4
+
+
+@dataclass
+class Sample:
+    """One call of an operator. `tensors` are those among its arguments, in order."""
+
+    operator: Any  # what is called
+    tensors: list[torch.Tensor]
+    leaves: list[Any]
+    spec: pytree.TreeSpec
+
+    def call(self, function: Any, tensors: list[torch.Tensor]) -> list[Any]:
+        """The leaves of function's result for these tensors in the place of the sample's own."""
+        rest = iter(tensors)
+        leaves = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return pytree.tree_leaves(function(first, *args, **kwargs))
+
+
+@cache
+def operators() -> dict[str, Any]:
+    """Name, with the variant, to PyTorch's OpInfo."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}
+
+
+def dtypes_of(name: str) -> list[str]:
+    """Those of DTYPES that the operator takes on a CPU."""
+    supported = operators()[name].supported_dtypes("cpu")
+    return [dtype for dtype in DTYPES if getattr(torch, dtype) in supported]
+
+
+def samples_of(name: str, dtype: str) -> Iterator[Sample]:
+    """Every sample; seeded, so that each run sees the same."""
+    op = operators()[name]
+    for seed in (torch.default_generator.manual_seed, random.seed, numpy.random.seed):
+        seed(SEED)
+    for sample in op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False, set_seed=False):
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        yield Sample(op.op, tensors, leaves, spec)
+
+
+def one_sample(name: str, dtype: str) -> Sample | None:
+    """The sample that stands for the operator where there is no time for all; None if there are none."""
+    few = list(itertools.islice(samples_of(name, dtype), FIRST_FEW))
+    return few[draw(name, dtype) % len(few)] if few else None
+
+
+def draw(*words: str) -> int:
+    """A number that depends on the words and SEED only."""
+    return zlib.crc32(" ".join([str(SEED), *words]).encode())
+
+
+def other_data(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors of the same layout and sharing whose storages hold their elements in reverse.
+
+    The values stay in the domain of the operator (indices in range, a positive matrix positive), but move.
+    """
+    from check import clone_arguments, storage_key
+
+    twins = list(clone_arguments(tuple(tensors)))
+    for twin in {storage_key(twin): twin for twin in twins if twin.layout is torch.strided}.values():
+        flat = torch.empty(0, dtype=twin.dtype).set_(twin.untyped_storage())
+        flat.copy_(flat.flip(0))
+    return twins

@@ -1,0 +1,61 @@
+"""Every operator of PyTorch's own op_db, in six dtypes, equals eager: see doors.py for what is compared.
+
+One sample for each operator and dtype runs always, through the direct door, and a tenth of them through torch.compile;
+every sample runs with ./dev test --slow.
+"""
+
+import pytest
+from ops.doors import NoReferenceError, direct_door, dynamo_door, run_sample
+from ops.exceptions import listed
+from ops.samples import draw, dtypes_of, one_sample, operators, samples_of
+
+COMPILED = [name for name in operators() if draw(name, "torch.compile") % 10 == 0 and dtypes_of(name)]
+# What can't be captured as one graph goes through torch.compile, which may break it.
+COMPILED += sorted({name for name, _ in listed() if name not in COMPILED})
+CASES = [(name, dtype) for name in operators() for dtype in dtypes_of(name)]
+
+
+def exception_of(sample, make_door, name):
+    """Why eager isn't the reference for this sample; "" if it is, and graphex equals it."""
+    try:
+        return run_sample(sample, make_door, name).exception
+    except NoReferenceError as why:
+        return str(why)
+
+
+def check(sample, make_door, name, dtype, index):
+    try:
+        exception = exception_of(sample, make_door, name)
+    except Exception as fault:
+        fault.add_note(f"sample {index} of {name} in {dtype}")
+        raise
+    assert not exception or (name, dtype) in listed(), f"sample {index} of {name} in {dtype}: {exception}"
+
+
+@pytest.mark.parametrize("name", operators())
+def test_one_sample_for_each_dtype(name):
+    for dtype in dtypes_of(name):
+        if sample := one_sample(name, dtype):
+            check(sample, direct_door, name, dtype, "that stands for all")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_every_sample(name, dtype):
+    for index, sample in enumerate(samples_of(name, dtype)):
+        check(sample, direct_door, name, dtype, index)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_through_torch_compile(name):
+    dtypes = dtypes_of(name)
+    dtype = dtypes[draw(name) % len(dtypes)]
+    if sample := one_sample(name, dtype):
+        check(sample, dynamo_door, name, dtype, "that stands for all, through torch.compile,")
+
+
+@pytest.mark.parametrize(("name", "dtype"), listed())
+def test_an_exception_is_still_one(name, dtype):
+    samples = samples_of(name, dtype)
+    assert any(exception_of(sample, direct_door, name) for sample in samples), "take it off exceptions.txt"
