@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .pooling import average_pool, max_pool
+
 aten = torch.ops.aten
 
 # Taken whole: a lowering of ours keeps eager's rounding or makes a better graph than the decomposition.
@@ -60,6 +62,49 @@ _KEPT_WHOLE = (
     aten.native_dropout,
 )
 
+# PyTorch has decompositions of these that keep eager's values, but not in its core table.
+_ADDED = (
+    aten._adaptive_avg_pool2d,
+    aten.dist,
+    aten.grid_sampler_2d,
+    aten.ldexp,
+    aten.upsample_bicubic2d,
+    aten.upsample_bilinear2d,
+    aten.upsample_trilinear3d,
+)
+# Copies of what the view operator of that name gives.
+_COPIED_VIEWS = ("narrow", "permute", "select", "split", "unbind", "view", "_reshape_alias")
+
+
+def _copied(view: Callable[..., Any]) -> Callable[..., Any]:
+    def copy(*args: Any, **keywords: Any) -> Any:
+        made = view(*args, **keywords)
+        several = isinstance(made, list | tuple)
+        copies = [x.clone(memory_format=torch.contiguous_format) for x in (made if several else [made])]
+        return copies if several else copies[0]
+
+    return copy
+
+
+def _addbmm(x: Any, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+    """A sum of products is the product of the rows and the columns put end to end."""
+    rows = a.transpose(0, 1).reshape(a.shape[1], -1)
+    return aten.addmm(x, rows, b.reshape(-1, b.shape[2]), beta=beta, alpha=alpha)
+
+
+def _batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> tuple[torch.Tensor, ...]:
+    if training or mean is None or var is None:
+        return NotImplemented
+    return aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps)
+
+
+def _scatter_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> torch.Tensor:
+    return aten.scatter_add(x, dim, index, src) if reduce == "sum" and include_self else NotImplemented
+
 
 def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
     """As eager does it: a cat of two parts per dimension, which keeps the memory format where cat does."""
@@ -79,11 +124,20 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOT."""
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import core_aten_decompositions, get_decompositions
 
     table = dict(core_aten_decompositions())
+    table.update(get_decompositions(_ADDED))
     for packet in _KEPT_WHOLE:
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
     table[aten.roll.default] = _roll
+    table[aten.addbmm.default] = _addbmm
+    table[aten.native_batch_norm.default] = _batch_norm
+    table[aten.scatter_reduce.two] = _scatter_reduce
+    for name in _COPIED_VIEWS:
+        packet, view = getattr(aten, f"{name}_copy"), getattr(aten, name)
+        table.update({getattr(packet, o): _copied(view) for o in packet.overloads() if not o.endswith("out")})
+    table.update({aten.avg_pool2d.default: average_pool, aten.avg_pool3d.default: average_pool})
+    table.update({aten.max_pool2d_with_indices.default: max_pool, aten.max_pool3d_with_indices.default: max_pool})
     return table

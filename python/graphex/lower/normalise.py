@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from .elementwise import as_bool
 from .errors import Unsupported
 from .reductions import mean_of, normal_dims
 from .registry import lowers
@@ -45,19 +46,34 @@ def log_softmax(lo: Lowering, node: fx.Node, x: Value, dim: int, half_to_float: 
 def vector_norm(
     lo: Lowering, node: fx.Node, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Value:
-    """The norms of order 1, 2 and infinity."""
-    out, dims = lo.dense_out(node), normal_dims(x, dim)
-    if not x.rank or ord not in (1, 2, math.inf):
-        raise Unsupported(f"a norm of order {ord} or of a 0-dim tensor")
+    """sum(|x|^ord)^(1/ord); of order 0 the number of non-zeros, of the infinities the extremes."""
+    out = lo.dense_out(node)
     x = lo.cast(x, dtype) if dtype is not None and dtype != x.dtype else x
+    x = x if x.rank else lo.unsqueeze(x, 0)
+    dims, wide = normal_dims(x, dim), compute_dtype(x.dtype)
+    keepdim = keepdim and bool(out.rank)
+    if abs(ord) == math.inf:
+        if 0 in x.shape:
+            raise Unsupported("a norm that is an extreme, of no elements")
+        op = "amax" if ord > 0 else "amin"
+        return lo.emit(op, [lo.compute("abs", [x], out.dtype)], out, dims=dims, keepdim=keepdim)
+    terms = _norm_terms(lo, x, ord)
+    total = lo.emit("sum", [terms], Spec(wide, out.shape, out.strides), dims=dims, keepdim=keepdim)
+    if ord in (0, 1):
+        return lo.cast(total, out.dtype)
+    if ord == 2:
+        return lo.emit("sqrt", [total], out)
+    return lo.emit("pow", [total, lo.scalar(1.0 / ord, wide)], out)
+
+
+def _norm_terms(lo: Lowering, x: Value, order: float) -> Value:
     wide = compute_dtype(x.dtype)
-    if ord == math.inf:
-        return lo.emit("amax", [lo.compute("abs", [x], out.dtype)], out, dims=dims, keepdim=keepdim)
-    terms = lo.compute("mul", [x, x]) if ord == 2 else lo.compute("abs", [x])
-    total = lo.emit(
-        "sum", [terms], Spec(wide if ord == 2 else out.dtype, out.shape, out.strides), dims=dims, keepdim=keepdim
-    )
-    return lo.emit("sqrt", [total], out) if ord == 2 else total
+    if order == 0:
+        return lo.cast(as_bool(lo, x), wide)
+    if order == 2:
+        return lo.compute("mul", [x, x])
+    size = lo.compute("abs", [x])
+    return size if order == 1 else lo.compute("pow", [size, lo.scalar(float(order), wide)])
 
 
 @lowers(aten.native_layer_norm.default)

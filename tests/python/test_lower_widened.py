@@ -1,0 +1,114 @@
+"""Operators that are native by a decomposition of ours: pooling, norms of any order, functions computed in f64."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from compare import check
+from torch.nn import functional as F
+
+
+def spread(*shape):
+    return torch.randn(*shape) * 3
+
+
+POOLS = [
+    {"kernel_size": 3},
+    {"kernel_size": (2, 3), "stride": 1, "padding": (1, 0)},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+    {"kernel_size": 2, "stride": 5, "ceil_mode": True},
+]
+
+
+@pytest.mark.parametrize("options", POOLS)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_average_pool(options, layout):
+    x = spread(2, 3, 11, 8).contiguous(memory_format=layout)
+    for include, divisor in itertools.product((True, False), (None, 7)):
+        keywords = {**options, "count_include_pad": include, "divisor_override": divisor}
+        check(lambda x, k=keywords: F.avg_pool2d(x, **k), x, exact=False)
+
+
+@pytest.mark.parametrize("options", [*POOLS, {"kernel_size": 2, "dilation": 3, "padding": 1}])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_max_pool_and_its_indices(options, layout):
+    x = spread(2, 3, 11, 8).round().contiguous(memory_format=layout)  # with ties
+    x[0, 0, 2, 3], x[1, 1], x[1, 2, 5:7, 4] = math.nan, -math.inf, math.nan
+    check(lambda x: F.max_pool2d_with_indices(x, **options), x)
+
+
+def test_pools_of_one_and_three_dimensions():
+    check(lambda x: (F.max_pool1d(x, 3, 2), F.avg_pool1d(x, 4, 3)), spread(3, 20), exact=False)
+    check(lambda x: (F.max_pool3d(x, 2), F.avg_pool3d(x, (3, 2, 1))), spread(2, 6, 5, 7), exact=False)
+
+
+def test_a_pool_over_a_large_window_is_left_whole():
+    check(lambda x: F.avg_pool2d(x, 9), spread(1, 2, 20, 20), exact=False, native=False)
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, -1, -2.5, math.inf, -math.inf])
+def test_norms_of_any_order(order):
+    x = spread(4, 5)
+    x[1, 2] = 0
+    for dim, keepdim in ((None, False), (1, True), ((0, 1), False)):
+        check(lambda x, d=dim, k=keepdim: torch.linalg.vector_norm(x, order, d, k), x, exact=False, scale=4)
+    check(lambda x: torch.linalg.vector_norm(x, order), torch.tensor(-2.5), exact=False)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e20, -1e20, 3e38, math.inf, -math.inf, math.nan, 0.5, 1.0000001]
+
+
+@pytest.mark.parametrize("name", ["asinh", "acosh", "atanh", "angle"])
+def test_functions_of_one_number(name):
+    def function(x):
+        return getattr(torch, name)(x)
+
+    x = torch.cat([torch.tensor(SPECIAL), spread(100), 1 + torch.rand(100) * 1e-3])
+    check(function, x, exact=False)
+    check(lambda x: torch.signbit(function(x)), torch.tensor([0.0, -0.0]), native=None)
+    check(function, torch.tensor([1, 2, 3]), exact=False)
+    check(function, x.to(torch.bfloat16), exact=False)
+
+
+def test_hypot():
+    pairs = torch.tensor(list(itertools.product(SPECIAL, SPECIAL)))
+    check(lambda x, y: torch.hypot(x, y), pairs[:, 0], pairs[:, 1], exact=False)
+    check(lambda x, y: torch.hypot(x, y), spread(5, 1), spread(4), exact=False)
+
+
+@pytest.mark.parametrize("decimals", [-2, -1, 1, 3])
+def test_rounding_to_decimals(decimals):
+    check(lambda x: torch.round(x, decimals=decimals), spread(50) * 100)
+
+
+def test_copies_of_views():
+    def function(x):
+        parts = torch.unbind_copy(x, 1) + torch.split_copy(x, 2)
+        return torch.view_copy(x, (20,)), torch.permute_copy(x, (1, 0)), torch.narrow_copy(x, 0, 1, 2), *parts
+
+    check(function, spread(4, 5))
+
+
+def test_sums_of_matrix_products_and_scatters():
+    check(
+        lambda x, a, b: torch.addbmm(x, a, b, beta=0.5, alpha=2),
+        spread(5),
+        spread(3, 4, 6),
+        spread(3, 6, 5),
+        exact=False,
+        scale=8,
+    )
+    index = torch.tensor([[0, 1, 1], [2, 2, 0]])
+    check(lambda x, s: x.scatter_reduce(0, index, s, "sum"), spread(3, 3), spread(2, 3), exact=False)
+
+
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_interpolation(mode, align):
+    check(
+        lambda x: F.interpolate(x, size=(9, 7), mode=mode, align_corners=align),
+        spread(2, 3, 5, 4),
+        exact=False,
+        scale=8,
+    )
