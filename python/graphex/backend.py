@@ -18,7 +18,6 @@ import torch
 from torch import fx
 
 from .decompositions import decompositions
-from .effects import drop_effect_tokens
 from .lower.errors import Unsupported, UnsupportedError
 from .lower.lowering import Lowered, lower_graph
 from .native import core
@@ -150,7 +149,6 @@ def _compile_aten(
 def _native_or_eager(
     gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport, direct: bool
 ) -> Compiled:
-    drop_effect_tokens(gm)
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
         return _by_eager(gm, report, "force_eager is set")
