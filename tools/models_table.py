@@ -73,7 +73,6 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in ARCHITECTURES]
     if unknown:
         sys.exit(f"no architecture {', '.join(unknown)}; known: {', '.join(ARCHITECTURES)}")
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # beyond it Dynamo would run eager code
     rows = old_rows()
     head = HEAD.format(transformers=transformers.__version__, torch=torch.__version__.split("+")[0])
     for name in names or ARCHITECTURES:

@@ -22,7 +22,6 @@ def _cases():
 
 
 @pytest.mark.parametrize(("architecture", "dtype", "quick"), _cases())
-def test_results_are_eagers(architecture, dtype, quick, monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+def test_results_are_eagers(architecture, dtype, quick):
     trial = Trial(architecture, dtype, compiled, quick)
     assert not trial.complaints, "\n".join(trial.complaints)
