@@ -62,7 +62,7 @@ _KEPT_WHOLE = (
     aten.native_dropout,
 )
 
-# PyTorch has decompositions of these that keep eager's values, but not in its core table.
+# PyTorch has decompositions of these that keep eager's values on floats, but not in its core table.
 _ADDED = (
     aten._adaptive_avg_pool2d,
     aten.dist,
@@ -74,6 +74,15 @@ _ADDED = (
 )
 # Copies of what the view operator of that name gives.
 _COPIED_VIEWS = ("narrow", "permute", "select", "split", "unbind", "view", "_reshape_alias")
+
+
+def _on_floats(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves the operator whole on other dtypes: eager rounds its weights there."""
+
+    def decompose(x: torch.Tensor, *args: Any, **keywords: Any) -> Any:
+        return decomposition(x, *args, **keywords) if x.dtype.is_floating_point else NotImplemented
+
+    return decompose
 
 
 def _copied(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +136,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions, get_decompositions
 
     table = dict(core_aten_decompositions())
-    table.update(get_decompositions(_ADDED))
+    table.update({target: _on_floats(made) for target, made in get_decompositions(_ADDED).items()})
     for packet in _KEPT_WHOLE:
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
