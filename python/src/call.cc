@@ -151,7 +151,7 @@ void Call::call(const runtime::Island& island, runtime::Frame& frame) {
   nb::list operands;
   for (const TensorView& view : island.operands) operands.append(tensor_at(view));
   for (const runtime::SizeId id : island.ints) operands.append(frame.value(id));
-  const nb::object made = compiled_.islands_[island.call](*nb::tuple(operands));
+  const nb::object made = with_python([&] { return compiled_.islands_[island.call](*nb::tuple(operands)); });
   GX_CHECK(nb::len(made) == island.results.size(), "graphex: island ", island.name, " returned ", nb::len(made),
            " tensors; expected ", island.results.size());
   for (size_t i = 0; i < island.results.size(); ++i) {

@@ -1,7 +1,10 @@
 // One call of a Compiled: binds tensors to a frame, serves the program's requests, makes the results.
 #pragma once
 
+#include <optional>
+
 #include "compiled.h"
+#include "gil.h"
 
 namespace graphex::python {
 
@@ -19,8 +22,8 @@ class Call : public runtime::Host {
   void* allocate(int buffer, const runtime::Frame& frame) override;
   void call(const runtime::Island& island, runtime::Frame& frame) override;
   void release(int buffer) override { tensors_[buffer].reset(); }
-  void enter_tape() override { thread_ = PyEval_SaveThread(); }
-  void leave_tape() override { PyEval_RestoreThread(thread_); }
+  void enter_tape() override { unlocked_.emplace(); }
+  void leave_tape() override { unlocked_.reset(); }
 
  private:
   void bind_symbols();
@@ -42,7 +45,7 @@ class Call : public runtime::Host {
   std::vector<TensorInfo> infos_;    // per input
   std::vector<nb::object> tensors_;  // per buffer: what the host made
   std::unique_ptr<runtime::Frame> frame_;
-  PyThreadState* thread_ = nullptr;
+  std::optional<GilRelease> unlocked_;
   bool eager_ = false;
 };
 

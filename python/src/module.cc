@@ -12,6 +12,7 @@
 #include <map>
 
 #include "call.h"
+#include "gil.h"
 #include "graphex/base/error.h"
 #include "graphex/passes/passes.h"
 #include "graphex/runtime/cpu/probe.h"
@@ -90,7 +91,7 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
   gx::compile::Report report;
   std::shared_ptr<const gx::runtime::Program> program;
   {
-    const nb::gil_scoped_release unlocked;
+    const gx::python::GilRelease unlocked;
     program = gx::compile::compile(std::move(graph), compiler, compile_options, &report);
   }
   return new gx::python::Compiled(std::move(program), std::move(parsed), std::move(islands), std::move(report),
@@ -101,7 +102,7 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
 nb::dict probe(int workers) {
   gx::runtime::Probe found;
   {
-    const nb::gil_scoped_release unlocked;
+    const gx::python::GilRelease unlocked;
     found = gx::runtime::probe(workers > 0 ? workers : gx::runtime::usable_cpus());
   }
   nb::dict out;
