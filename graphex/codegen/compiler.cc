@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "graphex/base/error.h"
+#include "graphex/codegen/code_memory.h"
 #include "graphex/codegen/codegen_digest.h"
 #include "graphex/codegen/jit.h"
 #include "graphex/codegen/loop_spec.h"
@@ -80,6 +81,13 @@ Target chosen_target(const CompilerOptions& options) {
   return host_target(parse_isa(text ? text : ""));
 }
 
+void check_code_memory(const std::string& folder) {
+  if (CodeMemory(folder).way() == "forbidden")
+    fail(ErrorKind::kUnsupported,
+         "the system forbids this process executable memory, also from a memory file and from ",
+         folder.empty() ? "disk" : folder, "; allow one of them (memfd_create, or a file system without noexec)");
+}
+
 // Calls body(0) .. body(count - 1), on at most `threads` threads, this one included. The body doesn't throw.
 template <class Body>
 void parallel_for(size_t count, int threads, const Body& body) {
@@ -113,6 +121,7 @@ struct KernelCompiler::Impl {
   const Target target;
   const CacheKey common_key;
   const int threads;
+  const std::string folder;
   std::unique_ptr<ObjectCache> cache;
   Jit jit;
   mutable std::mutex mutex;  // guards what follows
@@ -124,9 +133,11 @@ struct KernelCompiler::Impl {
 KernelCompiler::Impl::Impl(const CompilerOptions& options)
     : target(chosen_target(options)),
       common_key(target_key(target)),
-      threads(options.threads > 0 ? options.threads : usable_cores()) {
+      threads(options.threads > 0 ? options.threads : usable_cores()),
+      folder(options.cache_dir.empty() ? default_cache_folder() : options.cache_dir),
+      jit(folder) {
   if (!options.use_cache) return;
-  cache = std::make_unique<ObjectCache>(options.cache_dir.empty() ? default_cache_folder() : options.cache_dir);
+  cache = std::make_unique<ObjectCache>(folder);
   if (!cache->problem().empty()) {
     std::fprintf(stderr, "graphex: the cache of compiled kernels is off: %s\n", cache->problem().c_str());
   }
@@ -195,6 +206,7 @@ bool KernelCompiler::Impl::load(Job& job) {
 
 void KernelCompiler::Impl::build(Job& job) {
   try {
+    check_code_memory(folder);
     const std::string object = object_of(*job.request, target);
     finish(job, object);
     if (cache) cache->store(job.key, object);

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "graphex/base/error.h"
+#include "graphex/codegen/code_mapper_llvm.h"
 #include "graphex/codegen/compiler.h"
 #include "graphex/codegen/sanitize_llvm.h"
 
@@ -27,8 +28,9 @@ T checked(llvm::Expected<T> value, const char* what) {
 }
 
 // Tasks run on the calling thread: a JIT with threads of its own would not survive fork().
-std::unique_ptr<orc::ExecutorProcessControl> this_process() {
-  return checked(orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>()),
+std::unique_ptr<orc::ExecutorProcessControl> this_process(const std::string& code_folder) {
+  return checked(orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>(),
+                                                         make_memory_manager(code_folder)),
                  "the JIT can't start");
 }
 
@@ -49,7 +51,8 @@ std::unique_ptr<orc::DefinitionGenerator> sanitizer_runtime() {
 }  // namespace
 
 struct Jit::Impl {
-  Impl() : session(this_process()), layer(session), runtime(session.createBareJITDylib("runtime")) {
+  explicit Impl(const std::string& code_folder)
+      : session(this_process(code_folder)), layer(session), runtime(session.createBareJITDylib("runtime")) {
     session.setErrorReporter([this](llvm::Error error) { reports += llvm::toString(std::move(error)) + "; "; });
     if (auto error = runtime.define(orc::absoluteSymbols(runtime_symbol_map(session)))) {
       fail(ErrorKind::kInternal, "the JIT can't define its symbols: ", llvm::toString(std::move(error)));
@@ -84,7 +87,7 @@ struct Jit::Impl {
   int64_t count = 0;
 };
 
-Jit::Jit() : impl_(std::make_unique<Impl>()) {}
+Jit::Jit(const std::string& code_folder) : impl_(std::make_unique<Impl>(code_folder)) {}
 Jit::~Jit() = default;
 
 LinkedKernel Jit::link(const std::string& object, const std::string& entry) {

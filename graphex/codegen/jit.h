@@ -19,7 +19,8 @@ struct LinkedKernel {
 
 class Jit {
  public:
-  Jit();
+  // `code_folder` is CodeMemory's.
+  explicit Jit(const std::string& code_folder = {});
   ~Jit();
   Jit(const Jit&) = delete;
   Jit& operator=(const Jit&) = delete;

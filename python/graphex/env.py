@@ -16,12 +16,13 @@ def _cpu_model() -> str:
     return names[0] if names else platform.processor()
 
 
-def _native() -> str:
+def _native() -> dict[str, str]:
     try:
         from . import _core
     except ImportError as why:
-        return f"missing ({why})"
-    return str(getattr(_core, "__file__", "built in"))
+        return {"native module": f"missing ({why})"}
+    path = str(getattr(_core, "__file__", "built in"))
+    return {"native module": path, "code memory": _core.code_memory()}
 
 
 def collect() -> dict[str, Any]:
@@ -33,7 +34,7 @@ def collect() -> dict[str, Any]:
 
     return {
         "graphex": __version__,
-        "native module": _native(),
+        **_native(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),

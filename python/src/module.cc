@@ -14,6 +14,8 @@
 #include "call.h"
 #include "gil.h"
 #include "graphex/base/error.h"
+#include "graphex/codegen/code_memory.h"
+#include "graphex/codegen/object_cache.h"
 #include "graphex/passes/passes.h"
 #include "graphex/runtime/cpu/probe.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
@@ -168,6 +170,7 @@ NB_MODULE(_core, m) {
   m.def("probe", &probe, "workers"_a = 0);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
+  m.def("code_memory", [] { return gx::codegen::CodeMemory(gx::codegen::default_cache_folder()).way(); });
   m.def("check_options", &check_options, "options"_a);
   m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
 }
