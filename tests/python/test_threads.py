@@ -179,6 +179,28 @@ def test_an_interrupt_during_replays():
     """)
 
 
+def test_threads_that_torchs_openmp_owns():
+    script("""
+        import ctypes, pathlib
+        folder = pathlib.Path(torch.__file__).parent / "lib"
+        openmp = ctypes.CDLL(str(next(folder.glob("libgomp*.so*"))))
+        def in_parallel(threads, work):
+            good, owners = [], set()
+            def body(_):
+                owners.add(threading.get_ident())
+                good.append(work())
+            callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(body)
+            openmp.GOMP_parallel(callback, None, threads, 0)
+            assert good == [True] * threads and len(owners) == threads, (good, owners)
+        for threads in (1, 2, 4):
+            for _ in range(20):
+                in_parallel(threads, lambda: torch.equal(run(x), expected))
+            fresh = torch.compile(lambda x: chain(x) * threads, backend="graphex")
+            in_parallel(threads, lambda: torch.equal(fresh(x), expected * threads))
+        assert torch.equal(run(x), expected)  # and outside again
+    """)
+
+
 # A thread of C++ that asks for the interpreter's lock while that ends. (Loops of operators are no test of this:
 # PyTorch's own release of a tensor aborts there, in eager too.)
 ENDING = """
