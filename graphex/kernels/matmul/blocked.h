@@ -65,7 +65,7 @@ struct Blocked {
   // L1.
   void multiply(const float* a, int64_t at, int64_t rows, int64_t quads, int64_t vectors, bool first) const {
     for (int64_t pair = 0; pair < quads; pair += 2)
-      each_panel(rows, [&](int64_t row, int64_t panel) __attribute__((always_inline)) {
+      each_panel<kTileRows>(rows, [&](int64_t row, int64_t panel) __attribute__((always_inline)) {
         for (int64_t quad = pair; quad < min(quads, pair + 2); ++quad)
           with_rows<1, kTileRows>(panel, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
             tile_packed<R>(a + row * panel_k + at * R, panels_b + (quad * panel_k + at) * 4, vectors,
@@ -84,7 +84,7 @@ struct Blocked {
     const uint64_t bit = uint64_t(1) << (m_block - super_first);
     if (packed_rows & bit) return;
     packed_rows |= bit;
-    pack_a<T>(p, a_at(row, 0), a, row_end - row, p.k, panel_k);
+    pack_a<T, kTileRows>(p, a_at(row, 0), a, row_end - row, p.k, panel_k);
   }
 
   void run_tile(int64_t m_block, int64_t n_block) {
@@ -95,7 +95,7 @@ struct Blocked {
     for (int64_t start = 0; start < p.k; start += p.block_k) {
       const int64_t length = min(p.block_k, p.k - start);
       if (!whole) {
-        pack_a<T>(p, a_at(row, start), a, row_end - row, length, panel_k);
+        pack_a<T, kTileRows>(p, a_at(row, start), a, row_end - row, length, panel_k);
         pack_b<T>(p, b_at(start, column), panels_b, columns, length, panel_k);
       }
       multiply(a, whole ? start : 0, row_end - row, ceil_div(columns, 4), vectors_of<T>(length), start == 0);

@@ -9,12 +9,41 @@ namespace graphex::kernels::matmul {
 
 inline constexpr int64_t kDirectRows = 12;
 inline constexpr int64_t kDirectColumns = 8;
-inline constexpr int kSingleColumns = 8;
+static_assert(kDirectRows <= 2 * kDirectPanel);
 static_assert(kDirectRows * kMaxBlockK * int64_t(sizeof(float)) <= GX_SCRATCH_BYTES);
 
 GX_INLINE bool is_direct(const Problem& p) { return GX_B_LAYOUT == 0 && p.m <= kDirectRows; }
 
 GX_INLINE int64_t direct_tiles(const Problem& p) { return p.batch * ceil_div(p.n, kDirectColumns); }
+
+// The rows of a panel that go with C columns: sums, one vector of B and one of A fit in the registers.
+template <int C>
+struct Shape;
+template <>
+struct Shape<8> {
+  static constexpr int min = 1, max = 1;
+};
+#if defined(__AVX512F__)
+template <>
+struct Shape<4> {
+  static constexpr int min = 2, max = kDirectPanel;
+};
+#else
+template <>
+struct Shape<4> {
+  static constexpr int min = 2, max = 3;
+};
+template <>
+struct Shape<3> {
+  static constexpr int min = 3, max = 4;
+};
+template <>
+struct Shape<2> {
+  static constexpr int min = 4, max = kDirectPanel;
+};
+#endif
+template <int C>
+inline constexpr int kQuads = (C + 3) / 4;
 
 template <class T>
 struct Direct {
@@ -26,11 +55,16 @@ struct Direct {
   const T* b;
   Output<T> out;
 
-  // Sums of C columns for all rows of A: C is 8 for one row and 4 for more, when no panel has one row only. With
-  // several panels of rows, all but the last read B from cache; the last also fetches what comes next, so that memory
-  // isn't idle meanwhile.
+  // What comes next is fetched evenly over the panels of rows, else memory would be idle during all but one.
+  inline __attribute__((always_inline)) Fetch fetch(int columns, int64_t first, int64_t rows, int64_t next,
+                                                    int64_t length) const {
+    if (rows == p.m) return {kAheadBytes / columns / int64_t(sizeof(T)), 0};
+    return {next + (first > 0 ? length / 2 : 0), 1};
+  }
+
+  // Sums of C columns for all rows of A.
   template <int C>
-  inline __attribute__((always_inline)) void sum(const T* const columns[C], Quad (*sums)[C / 4]) const {
+  inline __attribute__((always_inline)) void sum(const T* const columns[C], Quad (*sums)[kQuads<C>]) const {
 #pragma clang loop unroll(disable)
     for (int64_t start = 0; start < p.k; start += p.block_k) {
       const int64_t length = min(p.block_k, p.k - start), at = whole ? start : 0;
@@ -38,16 +72,16 @@ struct Direct {
       const T* block[C];
 #pragma unroll
       for (int i = 0; i < C; ++i) block[i] = columns[i] + start;
-      if (!whole) pack_a<T>(p, a + start * p.a_k, panels, p.m, length, panel_k);
-      each_panel(p.m, [&](int64_t first, int64_t rows) __attribute__((always_inline)) {
-        const int64_t ahead = first > 0 && first + rows == p.m ? next : 0;
-        with_rows<C == 4 ? 2 : 1, C == 4 ? kTileRows : 1>(rows, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
-          Quad part[R][C / 4];
-          tile_direct<T, R, C>(panels + first * panel_k + at * R, block, length, ahead, part);
+      if (!whole) pack_a<T, kDirectPanel>(p, a + start * p.a_k, panels, p.m, length, panel_k);
+      each_panel<kDirectPanel>(p.m, [&](int64_t first, int64_t rows) __attribute__((always_inline)) {
+        with_rows<Shape<C>::min, Shape<C>::max>(rows, [&]<int R>(Rows<R>) __attribute__((always_inline)) {
+          Quad part[R][kQuads<C>];
+          tile_direct<T, R, C>(panels + first * panel_k + at * R, block, length, fetch(C, first, R, next, length),
+                               part);
 #pragma unroll
           for (int row = 0; row < R; ++row)
 #pragma unroll
-            for (int i = 0; i < C / 4; ++i)
+            for (int i = 0; i < kQuads<C>; ++i)
               sums[first + row][i] = start == 0 ? part[row][i] : sums[first + row][i] + part[row][i];
         });
       });
@@ -60,12 +94,12 @@ struct Direct {
     const T* from[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) from[i] = b + (first + step * min(i, valid - 1)) * p.b_column;
-    Quad sums[C == 4 ? kDirectRows : 1][C / 4] = {};
+    Quad sums[Shape<C>::max == 1 ? 1 : kDirectRows][kQuads<C>] = {};
     sum<C>(from, sums);
 #pragma clang loop unroll(disable)
     for (int64_t m = 0; m < p.m; ++m)
 #pragma unroll
-      for (int i = 0; i < C; i += 4) out.finish_spread(sums[m][i / 4], valid - i, m, first + step * i, step);
+      for (int i = 0; i < C; i += 4) out.finish_spread(sums[m][i / 4], min(valid, C) - i, m, first + step * i, step);
   }
 
   // The range is read as C runs of rows side by side: each is one long stream that the hardware fetches ahead, where
@@ -75,6 +109,16 @@ struct Direct {
     const int64_t run = (end - begin) / C;
     for (int64_t i = 0; i < run; ++i) columns<C>(begin + i, run, C);
     for (int64_t n = begin + run * C; n < end; n += C) columns<C>(n, 1, end - n);
+  }
+
+  inline __attribute__((always_inline)) void rows(int64_t begin, int64_t end) const {
+    const int64_t tallest = ceil_div(p.m, ceil_div(p.m, kDirectPanel));
+    if (tallest == 1) return range<8>(begin, end);
+    if (tallest <= Shape<4>::max) return range<4>(begin, end);
+#if !defined(__AVX512F__)
+    if (tallest <= Shape<3>::max) return range<3>(begin, end);
+    range<2>(begin, end);
+#endif
   }
 };
 
@@ -91,13 +135,9 @@ GX_INLINE void run_direct(const Problem& p, void* const* pointers, const int64_t
     direct.a = static_cast<const T*>(pointers[1]) + batch * p.a_batch;
     direct.b = static_cast<const T*>(pointers[2]) + batch * p.b_batch;
     direct.out = Output<T>::of(p, pointers, sizes, batch);
-    if (direct.whole) pack_a<T>(p, direct.a, scratch, p.m, p.k, p.padded_k);
+    if (direct.whole) pack_a<T, kDirectPanel>(p, direct.a, scratch, p.m, p.k, p.padded_k);
     const int64_t column = first * kDirectColumns, column_end = min(p.n, last * kDirectColumns);
-    if (p.m == 1) {
-      direct.template range<kSingleColumns>(column, column_end);
-    } else if (GX_M != 1) {
-      direct.template range<4>(column, column_end);
-    }
+    direct.rows(column, column_end);
     begin += last - first;
   }
 }

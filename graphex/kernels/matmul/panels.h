@@ -7,11 +7,11 @@
 
 namespace graphex::kernels::matmul {
 
-// The panels of `rows` rows of A, at most kTileRows each and as equal as can be: f(index of the first row, how many).
-template <class F>
+// The panels of `rows` rows of A, at most Max each and as equal as can be: f(index of the first row, how many).
+template <int Max, class F>
 GX_INLINE void each_panel(int64_t rows, F f) {
   if (GX_M == 1) return f(int64_t(0), int64_t(1));
-  const int64_t count = ceil_div(rows, kTileRows), few = rows / count, more = rows - few * count;
+  const int64_t count = ceil_div(rows, Max), few = rows / count, more = rows - few * count;
   int64_t first = 0;
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < count; ++i) {
@@ -36,13 +36,13 @@ GX_INLINE void with_rows(int64_t rows, F f) {
 }
 
 // `length` elements along k from a[0] on, of `rows` rows; panels follow each other, panel_k floats a row.
-template <class T>
+template <class T, int Max>
 GX_NOINLINE void pack_a(const Problem& p, const T* a, float* panels, int64_t rows, int64_t length, int64_t panel_k) {
-  each_panel(rows, [&](int64_t first, int64_t count) __attribute__((always_inline)) {
+  each_panel<Max>(rows, [&](int64_t first, int64_t count) __attribute__((always_inline)) {
     const T* from = a + first * p.a_row;
     float* panel = panels + first * panel_k;
     if (GX_A_LAYOUT == 0) {
-      with_rows<1, kTileRows>(count, [&]<int R>(Rows<R>) { pack_rows<T, R>(panel, from, p.a_row, length); });
+      with_rows<1, Max>(count, [&]<int R>(Rows<R>) { pack_rows<T, R>(panel, from, p.a_row, length); });
     } else {
 #pragma clang loop unroll(disable)
       for (int64_t row = 0; row < count; ++row) gather_row(panel, count, row, from + row * p.a_row, p.a_k, length);

@@ -15,7 +15,12 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileRows = 3;
 #endif
 
-inline constexpr int64_t kAheadBytes = 256;
+// Bytes under way to a worker: of each of its eight streams with one row of A, over all streams with more.
+inline constexpr int64_t kSingleAheadBytes = 256;
+inline constexpr int64_t kAheadBytes = 3072;
+
+// Rows of A that meet B at once where B isn't packed, for as many columns as leave registers for their sums.
+inline constexpr int kDirectPanel = 6;
 
 // Both operands packed; `vectors` of k. Sets or adds to R rows of four sums, `stride` apart.
 template <int R>
@@ -40,25 +45,42 @@ GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, fl
   }
 }
 
-// One group of k for C columns.
+// One group of k for C columns. Vectors of the shorter side stay in registers while the other side passes.
 template <class T, int R, int C>
 GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&sums)[R][C]) {
 #pragma unroll
-  for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes)
+  for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes) {
+    if constexpr (C < R) {
+      Vec values[C];
 #pragma unroll
-    for (int column = 0; column < C; ++column) {
-      const Vec value = Group<T>::widen(b[column] + at, part);
+      for (int column = 0; column < C; ++column) values[column] = Group<T>::widen(b[column] + at, part);
 #pragma unroll
       for (int row = 0; row < R; ++row)
-        sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), value, sums[row][column]);
+#pragma unroll
+        for (int column = 0; column < C; ++column)
+          sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), values[column], sums[row][column]);
+    } else {
+#pragma unroll
+      for (int column = 0; column < C; ++column) {
+        const Vec value = Group<T>::widen(b[column] + at, part);
+#pragma unroll
+        for (int row = 0; row < R; ++row)
+          sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), value, sums[row][column]);
+      }
     }
+  }
 }
 
-// A packed, B as C rows contiguous along k, read where they are. One row of A reads B once and fetches a little ahead
-// of itself; several panels of rows leave memory idle but for the last, which fetches what comes `ahead` elements
-// further.
+// What a tile fetches into the cache while it computes: elements from `ahead` on, `1 << slower` times slower than it
+// reads.
+struct Fetch {
+  int64_t ahead;
+  int slower;
+};
+
+// A packed, B as C rows contiguous along k, read where they are.
 template <class T, int R, int C>
-GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int64_t ahead, Quad out[R][C / 4]) {
+GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, Fetch fetch, Quad out[R][(C + 3) / 4]) {
   constexpr int kElements = Group<T>::elements;
   Vec sums[R][C] = {};
   const T* rows[C];
@@ -69,7 +91,8 @@ GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int
   for (; at + kElements <= k; at += kElements, a += Group<T>::parts * R * kLanes) {
 #pragma unroll
     for (int column = 0; column < C; ++column)
-      __builtin_prefetch(rows[column] + at + (R == 1 ? kAheadBytes / int64_t(sizeof(T)) : ahead));
+      __builtin_prefetch(rows[column] +
+                         (R == 1 ? at + kSingleAheadBytes / int64_t(sizeof(T)) : (at >> fetch.slower) + fetch.ahead));
     add_group<T, R, C>(a, rows, at, sums);
   }
   if (at < k) {
@@ -81,11 +104,12 @@ GX_NOINLINE void tile_direct(const float* a, const T* const b[C], int64_t k, int
     }
     add_group<T, R, C>(a, rows, 0, sums);
   }
+  const auto sum = [&](int row, int column) { return column < C ? sums[row][column] : Vec{}; };
 #pragma unroll
   for (int row = 0; row < R; ++row)
 #pragma unroll
     for (int i = 0; i < C; i += 4)
-      out[row][i / 4] = sum_lanes(sums[row][i], sums[row][i + 1], sums[row][i + 2], sums[row][i + 3]);
+      out[row][i / 4] = sum_lanes(sum(row, i), sum(row, i + 1), sum(row, i + 2), sum(row, i + 3));
 }
 
 }  // namespace graphex::kernels::matmul
