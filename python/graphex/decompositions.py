@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .pooling import average_pool, max_pool
+from .pooling import average_pool, max_pool, max_unpool
 
 aten = torch.ops.aten
 
@@ -85,6 +85,25 @@ def _on_floats(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+def _grid_sampler(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves the nearest element to eager: a coordinate rounded in another way is another element."""
+
+    def decompose(x: torch.Tensor, grid: torch.Tensor, mode: int, *rest: Any) -> Any:
+        return NotImplemented if mode == 1 else decomposition(x, grid, mode, *rest)
+
+    return decompose
+
+
+def _linspace(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves integers whole: eager truncates the ends first and computes in f64."""
+
+    def decompose(*args: Any, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
+        floating = dtype is None or dtype.is_floating_point or dtype.is_complex
+        return decomposition(*args, dtype=dtype, **keywords) if floating else NotImplemented
+
+    return decompose
+
+
 def _copied(view: Callable[..., Any]) -> Callable[..., Any]:
     def copy(*args: Any, **keywords: Any) -> Any:
         made = view(*args, **keywords)
@@ -130,6 +149,11 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
     return x
 
 
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """By a tensor also where the index is 0-dim, whose value PyTorch's own decomposition would ask for."""
+    return aten.index(x.reshape(-1), [index.contiguous()])
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOT."""
@@ -140,8 +164,13 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for packet in _KEPT_WHOLE:
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
+    table[aten.grid_sampler_2d.default] = _grid_sampler(table[aten.grid_sampler_2d.default])
+    for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
+        linspace = getattr(aten.linspace, overload)
+        table[linspace] = _linspace(table[linspace])
     table[aten.roll.default] = _roll
     table[aten.addbmm.default] = _addbmm
+    table[aten.take.default] = _take
     table[aten.native_batch_norm.default] = _batch_norm
     table[aten.scatter_reduce.two] = _scatter_reduce
     for name in _COPIED_VIEWS:
@@ -149,4 +178,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         table.update({getattr(packet, o): _copied(view) for o in packet.overloads() if not o.endswith("out")})
     table.update({aten.avg_pool2d.default: average_pool, aten.avg_pool3d.default: average_pool})
     table.update({aten.max_pool2d_with_indices.default: max_pool, aten.max_pool3d_with_indices.default: max_pool})
+    table.update({aten.max_unpool2d.default: max_unpool, aten.max_unpool3d.default: max_unpool})
     return table

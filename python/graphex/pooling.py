@@ -162,3 +162,16 @@ def _first_inside(lines: list[_Line]) -> torch.Tensor:
         inside = start + torch.div(skipped, line.dilation, rounding_mode="trunc") * line.dilation
         flat = flat * line.size + _shaped(i, lines, inside)
     return flat
+
+
+def max_unpool(x: torch.Tensor, indices: torch.Tensor, output_size: Sequence[int], *_: Any) -> torch.Tensor:
+    """aten.max_unpool2d and max_unpool3d: each maximum where it came from, zeros elsewhere.
+
+    An index outside of its plane, an error in eager, becomes one outside of the result, an IndexError.
+    """
+    planes = x.shape[: -len(output_size)]
+    shape, size = [*planes, *output_size], math.prod(output_size)
+    starts = (torch.arange(math.prod(planes)) * size).view(*planes, *[1] * len(output_size))
+    flat = torch.where((indices >= 0) & (indices < size), indices + starts, math.prod(shape))
+    made = torch.index_put(x.new_zeros(shape).view(-1), [flat.reshape(-1)], x.reshape(-1)).view(shape)
+    return made.contiguous(memory_format=suggest_memory_format(x)) if len(output_size) == 2 else made

@@ -47,6 +47,28 @@ def test_a_pool_over_a_large_window_is_left_whole():
     check(lambda x: F.avg_pool2d(x, 9), spread(1, 2, 20, 20), exact=False, native=False)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_unpooling_keeps_the_layout(layout):
+    x = spread(2, 3, 6, 8).contiguous(memory_format=layout)
+    largest, where = F.max_pool2d(x, 2, return_indices=True)
+    check(lambda x, i: F.max_unpool2d(x, i, 2), largest, where)
+    largest, where = F.max_pool3d(spread(2, 3, 6, 8), (1, 2, 2), return_indices=True)
+    check(lambda x, i: F.max_unpool3d(x, i, (1, 2, 2)), largest, where)
+    check(lambda x, i: F.max_unpool2d(x, i, 2), largest[:0], where[:0])
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_unpooling_to_a_place_outside_of_the_plane_is_an_error(index):
+    where = torch.tensor([[[index]], [[0]]])  # the flat place is inside the other plane
+    with pytest.raises(IndexError):
+        torch.compile(lambda x, i: F.max_unpool2d(x, i, 2), backend="graphex")(spread(2, 1, 1), where)
+
+
+def test_take_by_an_index_of_any_shape():
+    for index in (torch.tensor(-2), torch.tensor([[3, -6, 0], [5, 1, 1]]).t()):
+        check(torch.take, spread(2, 3).t(), index)
+
+
 @pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, -1, -2.5, math.inf, -math.inf])
 def test_norms_of_any_order(order):
     x = spread(4, 5)
@@ -112,3 +134,13 @@ def test_interpolation(mode, align):
         exact=False,
         scale=8,
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_nearest_element_of_a_grid_is_eagers(dtype):
+    x, grid = spread(1, 2, 9, 9).to(dtype), (torch.rand(1, 30, 30, 2) * 2 - 1).to(dtype)
+    check(lambda x, g: F.grid_sample(x, g, "nearest", align_corners=True), x, grid, native=False)
+
+
+def test_evenly_spaced_integers_are_eagers():
+    check(lambda x: x + torch.linspace(4.3, 50, 50, dtype=torch.int64), torch.zeros(50), native=False)
