@@ -10,10 +10,13 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 from graphs.generate import generate
 from graphs.report import reproduction
-from graphs.run import fault_of, is_torch_fault, run_program
+from graphs.run import fault_of
 from graphs.shrink import shrink
 
 
@@ -24,7 +27,7 @@ class Tally:
     seeds: int = 0
     calls: int = 0
     unusable: int = 0
-    torch_faults: list[int] = field(default_factory=list)
+    torch_faults: list[int] = field(default_factory=list)  # compared with PyTorch's own graph instead of eager
     failures: list[int] = field(default_factory=list)
     seconds: float = 0.0
     kinds: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -39,20 +42,19 @@ def quiet() -> None:
 def try_seed(seed: int, tally: Tally, smaller: bool) -> None:
     """Runs a seed; prints a failure as a function that reproduces it."""
     program = generate(seed)
-    outcome = run_program(program)
+    outcome = fault_of(program)
     tally.seeds += 1
     tally.calls += outcome.calls
     tally.unusable += not outcome.usable
-    if not outcome.fault:
-        return
-    if is_torch_fault(program):
+    if outcome.reference:
         tally.torch_faults.append(seed)
+    if not outcome.fault:
         return
     tally.failures.append(seed)
     tally.kinds[outcome.kind] += 1
     if smaller:
         program = shrink(program, lambda one: fault_of(one).kind == outcome.kind)
-        outcome = run_program(program)
+        outcome = fault_of(program)
     print(reproduction(program, seed, outcome.fault), flush=True)
 
 

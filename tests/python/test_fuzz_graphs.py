@@ -9,10 +9,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
 
+from graphs import run
 from graphs.generate import generate
-from graphs.mutants import CI_SEEDS, MUTANTS, found_by
+from graphs.mutants import CI_SEEDS, MUTANTS, found_by, view_becomes_a_copy
 from graphs.report import reproduction
-from graphs.run import fault_of
+from graphs.run import fault_of, run_program
 from graphs.shrink import shrink
 
 CHUNK = 10
@@ -39,6 +40,17 @@ def test_random_graphs_give_what_eager_gives(first):
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_broken_rule_is_found(mutant):
     assert found_by(mutant, MUTANTS[mutant]) is not None
+
+
+def test_where_pytorchs_own_graph_is_wrong_it_is_what_is_compared_with(monkeypatch):
+    monkeypatch.setattr(run, "is_torch_fault", lambda program: True)
+    program = generate(MUTANTS[view_becomes_a_copy])
+    assert not fault_of(program).reference  # eager's results
+    with view_becomes_a_copy():
+        outcome = fault_of(program)
+    assert outcome.reference == "aot_eager" and outcome.usable and outcome.fault
+    agreeing = run_program(program, reference="aot_eager")
+    assert agreeing.usable and agreeing.calls and not agreeing.fault
 
 
 def test_equal_seeds_give_equal_programs():

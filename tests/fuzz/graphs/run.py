@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from noise import Noise
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch._dynamo.source import LocalSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import symbolic_trace
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from .compare import Noise, difference, identity, leaves, sharing
+from .compare import difference, identity, leaves, sharing
 from .program import Program
 
 Compiled = Callable[..., Any]
@@ -26,13 +27,14 @@ class Outcome:
     """What became of a program: the calls that were compared, and the first difference or error, "" if none."""
 
     calls: int = 0
-    usable: bool = True  # eager runs it
+    reference: str = ""  # the backend that was compared with, eager if none
+    usable: bool = True  # the reference runs it
     kind: str = ""  # of the fault: "value", "sharing", "error" ...
     fault: str = ""
 
 
 class Unusable(Exception):
-    """Eager raises, or the sizes lie outside what the compile is good for: there is nothing to compare with."""
+    """The reference raises, or the sizes lie outside what the compile is good for: there is nothing to compare with."""
 
 
 # ---- doors
@@ -116,34 +118,35 @@ def _number(x: torch.Tensor, kind: str, dim: int) -> int:
 # ---- one call
 
 
-def eager_results(program: Program, size: tuple[int, int], seed: int) -> tuple[list[Any], list[Any]]:
-    """Arguments afterwards and results of eager; Unusable if it raises."""
-    inputs, function = program.functions()
+def reference_results(
+    program: Program, reference: Compiled, size: tuple[int, int], seed: int
+) -> tuple[list[Any], list[Any]]:
+    """Arguments afterwards and results of the reference; Unusable if it raises."""
     try:
-        arguments = inputs(*size, seed)
-        return arguments, leaves(function(*arguments))
+        arguments = program.functions()[0](*size, seed)
+        return arguments, leaves(reference(*arguments))
     except Exception as why:
         raise Unusable(f"{type(why).__name__}: {why}") from None
 
 
-def disturbed_results(program: Program, size: tuple[int, int], seed: int) -> list[list[Any]]:
-    """Eager's arguments afterwards and results, with roundings disturbed."""
-    inputs, function = program.functions()
+def disturbed_results(program: Program, reference: Compiled, size: tuple[int, int], seed: int) -> list[list[Any]]:
+    """The reference's arguments afterwards and results, with roundings disturbed."""
     found = []
     for run in range(_BOUND_RUNS):
-        arguments = inputs(*size, seed)
         with Noise(run):
-            results = leaves(function(*arguments))
+            arguments, results = reference_results(program, reference, size, seed)
         found.append([*arguments, *results])
     return found
 
 
-def compare_call(program: Program, door: Door, size: tuple[int, int], seed: int, outcome: Outcome) -> None:
-    """One call of the compiled function beside eager's. Notes the first difference in the outcome."""
-    arguments, results = eager_results(program, size, seed)
+def compare_call(
+    program: Program, door: Door, reference: Compiled, size: tuple[int, int], seed: int, outcome: Outcome
+) -> None:
+    """One call of the compiled function beside the reference's. Notes the first difference in the outcome."""
     twins = program.functions()[0](*size, seed)
     if not door.accepts(twins):
         return
+    arguments, results = reference_results(program, reference, size, seed)
     got = leaves(door.call(*twins))
     outcome.calls += 1
     want, have = [*arguments, *results], [*twins, *got]
@@ -151,7 +154,7 @@ def compare_call(program: Program, door: Door, size: tuple[int, int], seed: int,
         outcome.kind, outcome.fault = "count", f"{len(got)} results where eager gives {len(results)}"
         return
     exact = [difference(h, w, ()) for h, w in zip(have, want, strict=True)]
-    near = disturbed_results(program, size, seed) if any(exact) else []
+    near = disturbed_results(program, reference, size, seed) if any(exact) else []
     for i, (h, w) in enumerate(zip(have, want, strict=True)):
         text = exact[i] and difference(h, w, [run[i] for run in near])
         if text:
@@ -166,14 +169,17 @@ def compare_call(program: Program, door: Door, size: tuple[int, int], seed: int,
             outcome.fault = f"{fact.__name__} {fact(have)}\neager's {fact(want)}\nn, m = {size}"
 
 
-def run_program(program: Program, backend: str = "graphex") -> Outcome:
-    """Compiles once (Dynamo: as often as it likes) and compares a call per size, the first size twice."""
-    outcome = Outcome()
+def run_program(program: Program, backend: str = "graphex", reference: str = "") -> Outcome:
+    """Compiles once (Dynamo: as often as it likes) and compares a call per size, the first size twice.
+
+    `reference` names the backend to compare with, eager if none.
+    """
+    outcome = Outcome(reference=reference)
     threads = torch.get_num_threads()
     torch.set_num_threads(program.threads)
     try:
         with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
-            _compare_calls(program, backend, outcome)
+            _compare_calls(program, backend, reference, outcome)
     except (Unusable, TensorifyScalarRestartAnalysis):  # the second asks Dynamo, which isn't there, to start again
         outcome.usable = False
     except Exception as why:
@@ -183,22 +189,42 @@ def run_program(program: Program, backend: str = "graphex") -> Outcome:
     return outcome
 
 
-def _compare_calls(program: Program, backend: str, outcome: Outcome) -> None:
-    eager_results(program, program.sizes[0], 1)
-    door = Door(program, program.functions()[0](*program.sizes[0], 1), backend)
+def _compare_calls(program: Program, backend: str, reference: str, outcome: Outcome) -> None:
+    inputs, function = program.functions()
+    reference_results(program, function, program.sizes[0], 1)
+    if reference:
+        function = _by_backend(program, reference)
+    door = Door(program, inputs(*program.sizes[0], 1), backend)
     for seed, size in enumerate([program.sizes[0], *program.sizes], 1):
         with contextlib.suppress(Unusable):
-            compare_call(program, door, size, seed, outcome)
+            compare_call(program, door, function, size, seed, outcome)
         if outcome.fault:
             break
 
 
+def _by_backend(program: Program, backend: str) -> Compiled:
+    """The program compiled with that backend; it raises for sizes that the compile isn't good for."""
+    try:
+        door = Door(program, program.functions()[0](*program.sizes[0], 1), backend)
+    except Exception as why:
+        raise Unusable(f"{type(why).__name__}: {why}") from None
+
+    def call(*arguments: torch.Tensor) -> Any:
+        if not door.accepts(arguments):
+            raise Unusable("other sizes")
+        return door.call(*arguments)
+
+    return call
+
+
 def is_torch_fault(program: Program) -> bool:
-    """Whether AOTAutograd's graph run by eager is wrong too: then there is nothing to compare with."""
+    """Whether AOTAutograd's graph run by eager is wrong too: then it is what graphex has to equal."""
     return bool(run_program(program, "aot_eager").fault)
 
 
 def fault_of(program: Program) -> Outcome:
-    """The outcome of a program, without the fault if PyTorch's own."""
+    """The outcome of a program beside eager, or beside PyTorch's graph by eager if that is wrong too."""
     outcome = run_program(program)
-    return Outcome(outcome.calls, outcome.usable) if outcome.fault and is_torch_fault(program) else outcome
+    if outcome.fault and is_torch_fault(program):
+        return run_program(program, reference="aot_eager")
+    return outcome

@@ -1,0 +1,33 @@
+"""The doors themselves: what passes for a rounding, and what for a fault of PyTorch's."""
+
+import pytest
+import torch
+from ops import doors
+from ops.samples import one_sample
+
+CANCELLING = torch.tensor([3e4, 1.0, -3e4, 0.1, -1.1])
+
+
+def compare(reference, candidate):
+    door = doors.Door(candidate, reference, doors.Bound(4, 5))
+    return doors.compare(reference, door, (CANCELLING,), "here")
+
+
+def test_terms_that_cancel_may_leave_their_roundings():
+    compare(lambda x: [x.sum()], lambda x: [x.flip(0).sum() + 1e-3])
+    with pytest.raises(AssertionError, match="off by"):
+        compare(lambda x: [x.sum()], lambda x: [x.sum() + 1])
+
+
+def test_an_exact_operator_gets_no_such_room():
+    with pytest.raises(AssertionError, match="off by"):
+        compare(lambda x: [x * 2], lambda x: [x * 2.00001])
+
+
+def test_what_only_our_decompositions_prevent_is_a_fault(monkeypatch):
+    def asks_for_data(x):
+        return x if x.sum() > 0 else -x
+
+    monkeypatch.setattr(doors, "decompositions", lambda: {torch.ops.aten.sin.default: asks_for_data})
+    with pytest.raises(AssertionError, match="with graphex's decompositions no graph"):
+        doors.direct_door(one_sample("sin", "float32"))
