@@ -53,20 +53,40 @@ def dtypes_of(name: str) -> list[str]:
     return [dtype for dtype in DTYPES if getattr(torch, dtype) in supported]
 
 
-def samples_of(name: str, dtype: str) -> Iterator[Sample]:
-    """Every sample; seeded, so that each run sees the same."""
+def samples_of(name: str, dtype: str, in_place: bool = False) -> Iterator[Sample]:
+    """Every sample of the operator or of its in-place variant; seeded, so that each run sees the same."""
     op = operators()[name]
+    called = op.inplace_variant if in_place else op.op
     for seed in (torch.default_generator.manual_seed, random.seed, numpy.random.seed):
         seed(SEED)
     for sample in op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False, set_seed=False):
         leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        yield Sample(op.op, tensors, leaves, spec)
+        made = Sample(called, tensors, leaves, spec)
+        if not in_place or layouts_after(made):
+            yield made
 
 
-def one_sample(name: str, dtype: str) -> Sample | None:
+def layouts_after(sample: Sample) -> list[Any]:
+    """The operands' shapes and strides after eager's call; [] if eager refuses it, as in place many results."""
+    from check import clone_arguments
+
+    twins = list(clone_arguments(tuple(sample.tensors)))
+    try:
+        sample.call(sample.operator, twins)
+    except Exception:
+        return []
+    return layouts(twins)
+
+
+def layouts(tensors: list[torch.Tensor]) -> list[Any]:
+    """Shapes and strides."""
+    return [(tensor.shape, tensor.stride()) for tensor in tensors]
+
+
+def one_sample(name: str, dtype: str, in_place: bool = False) -> Sample | None:
     """The sample that stands for the operator where there is no time for all; None if there are none."""
-    few = list(itertools.islice(samples_of(name, dtype), FIRST_FEW))
+    few = list(itertools.islice(samples_of(name, dtype, in_place), FIRST_FEW))
     return few[draw(name, dtype) % len(few)] if few else None
 
 

@@ -1,18 +1,20 @@
 """Every operator of PyTorch's own op_db, in six dtypes, equals eager: see doors.py for what is compared.
 
 One sample for each operator and dtype runs always, through the direct door, and a tenth of them through torch.compile;
-every sample runs with ./dev test --slow.
+in-place variants with one sample in one dtype. Every sample runs with ./dev test --slow.
 """
 
 import pytest
 from ops.doors import NoReferenceError, direct_door, dynamo_door, run_sample
 from ops.exceptions import listed
-from ops.samples import draw, dtypes_of, one_sample, operators, samples_of
+from ops.samples import draw, dtypes_of, layouts, layouts_after, one_sample, operators, samples_of
 
 COMPILED = [name for name in operators() if draw(name, "torch.compile") % 10 == 0 and dtypes_of(name)]
 # What can't be captured as one graph goes through torch.compile, which may break it.
-COMPILED += sorted({name for name, _ in listed() if name not in COMPILED})
+COMPILED += sorted({name for name, _ in listed() if name in operators() and name not in COMPILED})
 CASES = [(name, dtype) for name in operators() for dtype in dtypes_of(name)]
+
+IN_PLACE = [name for name, op in operators().items() if op.inplace_variant and dtypes_of(name)]
 
 
 def exception_of(sample, make_door, name):
@@ -39,6 +41,29 @@ def test_one_sample_for_each_dtype(name):
             check(sample, direct_door, name, dtype, "that stands for all")
 
 
+def check_in_place(sample, name, dtype, index):
+    """A new shape of an operand is for AOTAutograd to pass on, which only torch.compile has."""
+    door = direct_door if layouts_after(sample) == layouts(sample.tensors) else dynamo_door
+    check(sample, door, f"{name}_", dtype, index)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place(name):
+    dtypes = dtypes_of(name)
+    dtype = dtypes[draw(name, "in place") % len(dtypes)]
+    if sample := one_sample(name, dtype, in_place=True):
+        check_in_place(sample, name, dtype, "that stands for all")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_every_sample_in_place(name):
+    for dtype in dtypes_of(name):
+        for index, sample in enumerate(samples_of(name, dtype, in_place=True)):
+            check_in_place(sample, name, dtype, index)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("name", "dtype"), CASES)
@@ -57,5 +82,6 @@ def test_through_torch_compile(name):
 
 @pytest.mark.parametrize(("name", "dtype"), listed())
 def test_an_exception_is_still_one(name, dtype):
-    samples = samples_of(name, dtype)
+    in_place = name not in operators()
+    samples = samples_of(name.removesuffix("_") if in_place else name, dtype, in_place)
     assert any(exception_of(sample, direct_door, name) for sample in samples), "take it off exceptions.txt"
