@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,26 @@ def _cpu_model() -> str:
     return names[0] if names else platform.processor()
 
 
+def _told(ask: Callable[[], str]) -> str:
+    """A bug report most needs the page where something is wrong: an error is an answer."""
+    try:
+        return ask()
+    except Exception as why:
+        return f"error: {why}"
+
+
 def _native() -> dict[str, str]:
     try:
         from . import _core
     except ImportError as why:
         return {"native module": f"missing ({why})"}
     path = str(getattr(_core, "__file__", "built in"))
-    return {"native module": path, "code memory": _core.code_memory()}
+    return {
+        "native module": path,
+        "kernels' level": _told(_core.level),
+        "kernels' cache": _told(_core.cache_folder) or "none",
+        "code memory": _told(_core.code_memory),
+    }
 
 
 def collect() -> dict[str, Any]:
@@ -52,4 +66,4 @@ def show(as_json: bool = False) -> None:
         print(json.dumps(facts, indent=2))
         return
     for name, value in facts.items():
-        print(f"{name:14} {value}")
+        print(f"{name:15} {value}")

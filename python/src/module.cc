@@ -15,6 +15,7 @@
 #include "gil.h"
 #include "graphex/base/error.h"
 #include "graphex/codegen/code_memory.h"
+#include "graphex/codegen/isa.h"
 #include "graphex/codegen/object_cache.h"
 #include "graphex/passes/passes.h"
 #include "graphex/runtime/cpu/probe.h"
@@ -170,6 +171,8 @@ NB_MODULE(_core, m) {
   m.def("probe", &probe, "workers"_a = 0);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
+  m.def("level", [] { return std::string(gx::codegen::name_of(gx::codegen::detect_isa())); });
+  m.def("cache_folder", &gx::codegen::default_cache_folder);
   m.def("code_memory", [] { return gx::codegen::CodeMemory(gx::codegen::default_cache_folder()).way(); });
   m.def("check_options", &check_options, "options"_a);
   m.def("compile", &compile, "text"_a, "signature"_a, "islands"_a, "options"_a);
