@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .pooling import average_pool, max_pool, max_unpool
 
@@ -72,8 +73,11 @@ _ADDED = (
     aten.upsample_bilinear2d,
     aten.upsample_trilinear3d,
 )
+# Decompositions whose result isn't laid out as eager's: in the memory format of the operand, or row-major.
+_IN_ITS_FORMAT = (aten._adaptive_avg_pool2d, aten.channel_shuffle, aten.native_channel_shuffle)
+_ROW_MAJOR = (aten.nll_loss2d_forward,)
 # Copies of what the view operator of that name gives.
-_COPIED_VIEWS = ("narrow", "permute", "select", "split", "unbind", "view", "_reshape_alias")
+_COPIED_VIEWS = ("narrow", "permute", "select", "split", "unbind", "_reshape_alias")
 
 
 def _on_floats(decomposition: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,6 +108,19 @@ def _linspace(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+def _laid_out(decomposition: Callable[..., Any], row_major: bool) -> Callable[..., Any]:
+    def decompose(x: torch.Tensor, *args: Any, **keywords: Any) -> Any:
+        made = decomposition(x, *args, **keywords)
+        if made is NotImplemented:
+            return made
+        layout = torch.contiguous_format if row_major else suggest_memory_format(x)
+        if isinstance(made, torch.Tensor):
+            return made.contiguous(memory_format=layout)
+        return tuple(part.contiguous(memory_format=layout) for part in made)
+
+    return decompose
+
+
 def _copied(view: Callable[..., Any]) -> Callable[..., Any]:
     def copy(*args: Any, **keywords: Any) -> Any:
         made = view(*args, **keywords)
@@ -126,6 +143,14 @@ def _batch_norm(
     if training or mean is None or var is None:
         return NotImplemented
     return aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps)
+
+
+def _batch_norm_of_running(x: torch.Tensor, *rest: Any) -> Any:
+    """Eager's result is row-major or channels last; FakeTensor says that it is laid out as the operand."""
+    layout = suggest_memory_format(x)
+    if x.is_contiguous(memory_format=layout):
+        return NotImplemented
+    return aten._native_batch_norm_legit_no_training(x.contiguous(memory_format=layout), *rest)
 
 
 def _scatter_reduce(
@@ -172,7 +197,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table[aten.addbmm.default] = _addbmm
     table[aten.take.default] = _take
     table[aten.native_batch_norm.default] = _batch_norm
+    table[aten._native_batch_norm_legit_no_training.default] = _batch_norm_of_running
     table[aten.scatter_reduce.two] = _scatter_reduce
+    for packets, row_major in ((_IN_ITS_FORMAT, False), (_ROW_MAJOR, True)):
+        for packet in packets:
+            table[packet.default] = _laid_out(table[packet.default], row_major)
+    table[aten.view_copy.default] = _copied(aten.reshape)
     for name in _COPIED_VIEWS:
         packet, view = getattr(aten, f"{name}_copy"), getattr(aten, name)
         table.update({getattr(packet, o): _copied(view) for o in packet.overloads() if not o.endswith("out")})

@@ -119,7 +119,7 @@ def average_pool(
     for part in parts[1:]:
         total = total + part
     result = (total / (divisor_override or _counts(lines, count_include_pad))).to(x.dtype)
-    return result.contiguous(memory_format=suggest_memory_format(x))
+    return result.contiguous(memory_format=suggest_memory_format(x)) if len(kernel_size) == 2 else result.contiguous()
 
 
 def max_pool(

@@ -144,3 +144,29 @@ def test_the_nearest_element_of_a_grid_is_eagers(dtype):
 
 def test_evenly_spaced_integers_are_eagers():
     check(lambda x: x + torch.linspace(4.3, 50, 50, dtype=torch.int64), torch.zeros(50), native=False)
+
+
+def turned(x):
+    """The same tensor, its last dimension the slowest in memory."""
+    return x.permute(*range(x.dim())[::-1]).contiguous().permute(*range(x.dim())[::-1])
+
+
+KEEPING_THE_FORMAT = {
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+    "batch_norm": lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)),
+    "avg_pool3d of a block": lambda x: F.avg_pool3d(x, 2),
+    "view_copy": lambda x: torch.view_copy(x, (8, -1)),
+    "nll_loss": lambda x: F.nll_loss(x, x[:, 0].long() % 4, reduction="none"),
+}
+
+
+@pytest.mark.parametrize("name", KEEPING_THE_FORMAT)
+@pytest.mark.parametrize("layout", [turned, lambda x: x.contiguous(memory_format=torch.channels_last)])
+def test_layouts_of_decomposed_results(name, layout):
+    check(KEEPING_THE_FORMAT[name], layout(spread(2, 4, 6, 6).abs()), exact=False)
+
+
+def test_average_pool_of_volumes_is_row_major():
+    x = spread(2, 3, 4, 6, 6).contiguous(memory_format=torch.channels_last_3d)
+    check(lambda x: F.avg_pool3d(x, 2), x, exact=False)

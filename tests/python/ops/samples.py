@@ -6,8 +6,8 @@ A Sample keeps everything but the tensors fixed, so that it can be traced, compi
 import itertools
 import random
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -65,6 +65,33 @@ def samples_of(name: str, dtype: str, in_place: bool = False) -> Iterator[Sample
         made = Sample(called, tensors, leaves, spec)
         if not in_place or layouts_after(made):
             yield made
+
+
+def turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements, those of the first dimension next to one another in memory."""
+    order = range(tensor.dim())[::-1]
+    return torch.empty(tensor.shape[::-1], dtype=tensor.dtype).permute(*order).copy_(tensor)
+
+
+def channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements in that memory format; the tensor itself where it has no such format."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.clone(memory_format=formats[tensor.dim()]) if tensor.dim() in formats else tensor
+
+
+def laid_out(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    """The sample with its plain tensors of two dimensions and more in another layout."""
+    plain = [t.layout is torch.strided and t.dim() > 1 and not t.is_complex() for t in sample.tensors]
+    tensors = [change(t) if p else t for t, p in zip(sample.tensors, plain, strict=True)]
+    rest = iter(tensors)
+    leaves = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in sample.leaves]
+    return replace(sample, tensors=tensors, leaves=leaves)
+
+
+def largest_samples(name: str, dtype: str) -> list[Sample]:
+    """Of the first samples the two whose operands have the most dimensions."""
+    first = list(itertools.islice(samples_of(name, dtype), 24))
+    return sorted(first, key=lambda sample: -max([t.dim() for t in sample.tensors], default=0))[:2]
 
 
 def layouts_after(sample: Sample) -> list[Any]:
