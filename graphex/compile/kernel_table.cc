@@ -6,6 +6,7 @@
 #include "graphex/base/error.h"
 #include "graphex/kernels/attention/attention.h"
 #include "graphex/kernels/matmul/matmul.h"
+#include "graphex/kernels/qmatmul/qmatmul.h"
 #include "graphex/ops/checks.h"
 
 namespace graphex::compile {
@@ -72,6 +73,37 @@ void lower_matmul(Lowering& out, Node& node) {
       node,
       {out.pointer(node.out(), true), out.pointer(a), out.pointer(b), out.pointer(with_addend ? node.inputs[0] : a)},
       std::move(sizes));
+}
+
+constexpr int64_t kMaxQuantK = 131072;  // four rows fit in scratch, and their integer sums in 32 bits
+
+bool quantized_linear_fits(const Node& node) {
+  const auto dense_rows = [](const Value* value) {
+    return value->type.strides.back().is(1) || value->type.shape.back().is(1);
+  };
+  return in_f32(node) && node.inputs[0]->type.shape[1].constant() <= kMaxQuantK && dense_rows(node.out()) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), dense_rows);
+}
+
+void lower_quantized_linear(Lowering& out, Node& node) {
+  const ir::Type &x = node.inputs[0]->type, &w = node.inputs[1]->type, &s = node.inputs[2]->type;
+  const bool bias = node.inputs.size() > 3;
+  const int64_t k = x.shape[1].constant(), groups = s.shape[1].constant();
+  std::vector<SizeId> sizes;
+  for (const Expr& each : {x.shape[0], s.shape[0], Expr(k), Expr(k / groups), x.strides[0], w.strides[0], s.strides[0],
+                           node.out()->type.strides[0]})
+    sizes.push_back(out.size(each));
+  const std::string dtype(name_of(x.dtype));
+  out.hand("qmatmul_" + dtype, "gx_qmatmul_" + dtype,
+           {{"GX_BITS", w.dtype == DType::kI8 ? 8 : 4},
+            {"GX_INPUT", node.flag("round_input")},
+            {"GX_GROUPED", groups > 1},
+            {"GX_BIAS", bias},
+            {"GX_M", x.shape[0].is(1) ? 1 : -1}},
+           node,
+           {out.pointer(node.out(), true), out.pointer(node.inputs[0]), out.pointer(node.inputs[1]),
+            out.pointer(node.inputs[2]), out.pointer(node.inputs[bias ? 3 : 0])},
+           std::move(sizes));
 }
 
 void append(std::vector<SizeId>& sizes, Lowering& out, const std::vector<Expr>& strides, int from, int count) {
@@ -156,6 +188,7 @@ const KernelTable& table() {
                            {"attention", {lower_attention, attention_fits}},
                            {"cat", {lower_cat, always}},
                            {"matmul", {lower_matmul, matmul_fits}},
+                           {"quantized_linear", {lower_quantized_linear, quantized_linear_fits}},
                            {"region_write", {lower_region_write, always}}});
     return rows;
   }();

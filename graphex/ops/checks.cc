@@ -144,6 +144,28 @@ void check_attention(const ir::Node& node) {
   require_shape(node, *node.out(), {q.shape[0], q.shape[1], q.shape[2], v.shape[3]});
 }
 
+void check_quantized_linear(const ir::Node& node) {
+  const ir::Type &x = in(node, 0), &w = in(node, 1), &s = in(node, 2);
+  require(x.rank() == 2 && w.rank() == 2 && s.rank() == 2, node, "expected three matrices");
+  require(is_float(x.dtype) && s.dtype == DType::kF32, node, "x must be of a float dtype and the scales f32");
+  require(w.dtype == DType::kI8 || w.dtype == DType::kU8, node, "weights are i8, or pairs of 4 bits in u8; got ",
+          name_of(w.dtype));
+  const ir::Expr &k = x.shape[1], &groups = s.shape[1];
+  require(k.is_constant() && groups.is_constant() && k.constant() > 0 && groups.constant() > 0 &&
+              k.constant() % (32 * groups.constant()) == 0,
+          node, "expected groups of a multiple of 32 elements; got ", shape_text(x.shape), " and scales ",
+          shape_text(s.shape));
+  const int64_t bytes = w.dtype == DType::kI8 ? k.constant() : k.constant() / 2;
+  require_shape(node, *node.inputs[1], {s.shape[0], ir::Expr(bytes)});
+  if (node.inputs.size() > 3) {
+    require_shape(node, *node.inputs[3], {s.shape[0]});
+    require(in(node, 3).dtype == x.dtype, node, "the bias must have x's dtype");
+  }
+  require(node.out()->type.dtype == x.dtype, node, "the result must have x's dtype");
+  require_shape(node, *node.out(), {x.shape[0], s.shape[0]});
+  node.flag("round_input");
+}
+
 void check_index_select(const ir::Node& node) {
   require_index(node, 1);
   const int dim = dim_attr(node, "dim", in(node, 0).rank());

@@ -61,6 +61,7 @@ const OpDef kTable[] = {
     {"index_put", OpKind::kKernel, 3, 10, 0, check_overwrite},
     {"index_select", OpKind::kKernel, 2, 2, -1, check_index_select},
     {"matmul", OpKind::kKernel, 2, 2, -1, check_matmul},
+    {"quantized_linear", OpKind::kKernel, 3, 4, -1, check_quantized_linear},
     {"region_write", OpKind::kKernel, 2, 2, 0, check_region_write},
     {"scatter", OpKind::kKernel, 3, 3, 0, check_overwrite},
     {"scatter_add", OpKind::kKernel, 3, 3, 0, check_overwrite},

@@ -120,6 +120,50 @@ void matmul(const Call& call) {
   }
 }
 
+int64_t weight_at(const Array& w, int64_t n, int64_t k) {
+  if (w.dtype == DType::kI8) return element(w, std::vector{n, k}).i;
+  const int64_t pair = element(w, std::vector{n, k / 32 * 16 + k % 16}).i;
+  return (k % 32 < 16 ? pair & 15 : pair >> 4) - 8;
+}
+
+// The steps in f32 of a row's rounding are part of the meaning; a row with an infinity or a NaN becomes NaN.
+std::vector<double> rounded_row(const Array& x, int64_t m, float& scale) {
+  float most = 0, spoilt = 0;
+  const int64_t length = x.shape[1];
+  for (int64_t k = 0; k < length; ++k) {
+    const auto value = static_cast<float>(element(x, std::vector{m, k}).f);
+    most = std::max(most, std::abs(value));
+    spoilt += value * 0.0f;
+  }
+  most += spoilt;
+  const float inverse = std::isfinite(127.0f / most) ? 127.0f / most : 0.0f;
+  scale = most / 127.0f;
+  std::vector<double> row;
+  for (int64_t k = 0; k < length; ++k)
+    row.push_back(std::nearbyint(static_cast<float>(element(x, std::vector{m, k}).f) * inverse));
+  return row;
+}
+
+void quantized_linear(const Call& call) {
+  const Array &x = *call.in[0], &w = *call.in[1], &s = *call.in[2];
+  const int64_t length = x.shape[1], group = length / s.shape[1];
+  for (int64_t m = 0; m < x.shape[0]; ++m) {
+    float scale = 1;
+    std::vector<double> row;
+    if (call.node.flag("round_input")) row = rounded_row(x, m, scale);
+    for (int64_t n = 0; n < s.shape[0]; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < length; ++k) {
+        const double input = row.empty() ? element(x, std::vector{m, k}).f : row[static_cast<size_t>(k)];
+        sum += input * static_cast<double>(weight_at(w, n, k)) * element(s, std::vector{n, k / group}).f;
+      }
+      sum *= static_cast<double>(scale);
+      if (call.in.size() > 3) sum += element(*call.in[3], std::vector{n}).f;
+      call.out[0]->data[position(*call.out[0], std::vector{m, n})] = {sum, 0};
+    }
+  }
+}
+
 // The masked score of query i and key j, -inf where the key takes no part.
 double score(const Call& call, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Array &q = *call.in[0], &k = *call.in[1];
@@ -161,9 +205,19 @@ void attention(const Call& call) {
 
 const Evaluators& compute_evaluators() {
   static const Evaluators kTable = {
-      {"addmm", matmul},  {"all", reduce},        {"amax", reduce},       {"amin", reduce},
-      {"any", reduce},    {"argmax", arg_reduce}, {"argmin", arg_reduce}, {"attention", attention},
-      {"cumsum", cumsum}, {"matmul", matmul},     {"prod", reduce},       {"sum", reduce},
+      {"addmm", matmul},
+      {"all", reduce},
+      {"amax", reduce},
+      {"amin", reduce},
+      {"any", reduce},
+      {"argmax", arg_reduce},
+      {"argmin", arg_reduce},
+      {"attention", attention},
+      {"cumsum", cumsum},
+      {"matmul", matmul},
+      {"prod", reduce},
+      {"sum", reduce},
+      {"quantized_linear", quantized_linear},
   };
   return kTable;
 }

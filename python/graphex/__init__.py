@@ -9,14 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain"]
+__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain", "quantize"]
 
-_HOMES = {"compile_fx": "backend", "explain": "report", "UnsupportedError": "lower.errors", "OptionError": "options"}
+_HOMES = {
+    "compile_fx": "backend",
+    "explain": "report",
+    "quantize": "quantization",
+    "UnsupportedError": "lower.errors",
+    "OptionError": "options",
+}
 
 if TYPE_CHECKING:
     from .backend import compile_fx
     from .lower.errors import UnsupportedError
     from .options import OptionError
+    from .quantization import quantize
     from .report import explain
 
 

@@ -1,3 +1,14 @@
 """Imports every family of lowerings, which fills the registry."""
 
-from . import compositions, creation, elementwise, indexing, linalg, movement, normalise, reductions, views  # noqa: F401
+from . import (  # noqa: F401
+    compositions,
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    movement,
+    normalise,
+    quantized,
+    reductions,
+    views,
+)

@@ -1,0 +1,3 @@
+#include "graphex/kernels/qmatmul/entry.h"
+
+GX_QMATMUL_ENTRY(gx_qmatmul_f32, float)
