@@ -142,6 +142,7 @@ void check_attention(const ir::Node& node) {
   require(k.shape[1] * ir::Expr(group) == q.shape[1], node, "q has ", shape_text(q.shape), ", k ", shape_text(k.shape),
           ": heads don't match group=", group);
   require_shape(node, *node.out(), {q.shape[0], q.shape[1], q.shape[2], v.shape[3]});
+  require(node.inputs.size() < 4 || !node.flag("causal"), node, "expected a mask or causal=true, not both");
 }
 
 void check_quantized_linear(const ir::Node& node) {

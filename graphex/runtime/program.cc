@@ -9,6 +9,11 @@
 namespace graphex::runtime {
 namespace {
 
+// An empty tensor's memory may be null, to which C++ adds nothing.
+char* moved(char* base, int64_t bytes) {
+  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(bytes));
+}
+
 constexpr int64_t kSharedTiles = 8;  // of fewer tiles there is nothing to give away
 constexpr size_t kPlansKept = 32;    // a plan is cheap to make again; frames in use hold theirs
 
@@ -194,7 +199,7 @@ void Program::release_after(Host& host, int begin, int end) const {
 void Program::set_pointers(Frame& frame, int begin, int end) const {
   const int last = tape_[end].first_pointer;
   for (int i = tape_[begin].first_pointer; i < last; ++i)
-    frame.pointers[i] = frame.bases[pointers_[i].buffer] + frame.values[pointers_[i].byte_offset];
+    frame.pointers[i] = moved(frame.bases[pointers_[i].buffer], frame.values[pointers_[i].byte_offset]);
 }
 
 void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {

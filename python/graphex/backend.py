@@ -109,7 +109,10 @@ def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dic
             # AOT's graph took the inputs for separate; only Dynamo's own graph does here what eager would.
             return gm(*args)
 
-    return CompiledGraph(gm, list(example_inputs), values, run)
+    nodes = gm.graph.find_nodes(op="placeholder")
+    # Not the inputs of the first call: they would live as long as the graph.
+    examples = [n.meta.get("example_value", e) for n, e in zip(nodes, example_inputs, strict=True)]
+    return CompiledGraph(gm, examples, values, run)
 
 
 class _InputsOverlapError(Exception):

@@ -67,7 +67,6 @@ _KEPT_WHOLE = (
 _ADDED = (
     aten._adaptive_avg_pool2d,
     aten.dist,
-    aten.grid_sampler_2d,
     aten.ldexp,
     aten.upsample_bicubic2d,
     aten.upsample_bilinear2d,
@@ -85,15 +84,6 @@ def _on_floats(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
     def decompose(x: torch.Tensor, *args: Any, **keywords: Any) -> Any:
         return decomposition(x, *args, **keywords) if x.dtype.is_floating_point else NotImplemented
-
-    return decompose
-
-
-def _grid_sampler(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves the nearest element to eager: a coordinate rounded in another way is another element."""
-
-    def decompose(x: torch.Tensor, grid: torch.Tensor, mode: int, *rest: Any) -> Any:
-        return NotImplemented if mode == 1 else decomposition(x, grid, mode, *rest)
 
     return decompose
 
@@ -189,7 +179,6 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for packet in _KEPT_WHOLE:
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
-    table[aten.grid_sampler_2d.default] = _grid_sampler(table[aten.grid_sampler_2d.default])
     for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
         linspace = getattr(aten.linspace, overload)
         table[linspace] = _linspace(table[linspace])

@@ -158,6 +158,8 @@ def resolve(options: Mapping[str, Any] | None = None, mode: str | None = None) -
 def core_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """The part that the native module takes, in plain types; OptionError for what this machine can't do."""
     chosen = {o.name: list(values[o.name]) if list in o.kinds else values[o.name] for o in OPTIONS if o.core}
+    for folder in ("cache_dir", "dump_dir"):
+        chosen[folder] = os.path.expanduser(str(chosen[folder]))
     try:
         core().check_options(chosen)
     except (ValueError, NotImplementedError, OSError) as why:

@@ -151,7 +151,12 @@ void Call::call(const runtime::Island& island, runtime::Frame& frame) {
   nb::list operands;
   for (const TensorView& view : island.operands) operands.append(tensor_at(view));
   for (const runtime::SizeId id : island.ints) operands.append(frame.value(id));
-  const nb::object made = with_python([&] { return compiled_.islands_[island.call](*nb::tuple(operands)); });
+  const nb::object function = compiled_.islands_[island.call];
+  const nb::tuple arguments(operands);
+  // Nothing in here owns a Python object: see gil.h.
+  PyObject* const result = with_python([&] { return PyObject_CallObject(function.ptr(), arguments.ptr()); });
+  if (!result) throw nb::python_error();
+  const nb::object made = nb::steal(result);
   GX_CHECK(nb::len(made) == island.results.size(), "graphex: island ", island.name, " returned ", nb::len(made),
            " tensors; expected ", island.results.size());
   for (size_t i = 0; i < island.results.size(); ++i) {

@@ -11,7 +11,8 @@
 
 namespace graphex::python {
 
-// Calls `body`, which may take the lock or run Python.
+// Calls `body`, which may take the lock or run Python. It must own no Python objects: the unwind would release them
+// without the lock before it comes here.
 template <class Body>
 decltype(auto) with_python(const Body& body) {
   try {

@@ -1,5 +1,8 @@
 """Shapes with nothing in them, scalars, and errors: eager's results, or eager's kind of error, and never a crash."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from check import BACKEND, check, compiled
@@ -192,3 +195,35 @@ def test_an_island_hands_out_a_view_that_repeats_elements():
         (got,) = graphex.compile_fx(torch.fx.symbolic_trace(rows), [x])(x)
     assert torch.equal(got, rows(x)[0])
     assert got.stride() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: torch.full((2,), 300, dtype=torch.int8) + x, lambda x: x.masked_fill(x == 0, 300)]
+)
+def test_a_value_that_does_not_fit_is_eagers_error(function):
+    x = torch.zeros(2, dtype=torch.int8)
+    for run in (function, compiled(function)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            run(x)
+
+
+def test_an_input_that_is_given_other_memory():
+    def swap(x, y):
+        x.data = y
+        return x + 1
+
+    x, y = torch.zeros(6), torch.ones(3)
+    assert torch.equal(compiled(swap)(x, y), torch.full((3,), 2.0))
+    assert x.shape == (3,) and x.data_ptr() == y.data_ptr()
+
+
+@ours
+def test_the_first_calls_inputs_live_no_longer_than_their_owner():
+    x = torch.rand(100)
+    gone = weakref.ref(x)
+    run = compiled(lambda x: x * 2 + 1)
+    with torch.no_grad():
+        run(x)
+    del x
+    gc.collect()
+    assert gone() is None

@@ -170,3 +170,24 @@ def test_layouts_of_decomposed_results(name, layout):
 def test_average_pool_of_volumes_is_row_major():
     x = spread(2, 3, 4, 6, 6).contiguous(memory_format=torch.channels_last_3d)
     check(lambda x: F.avg_pool3d(x, 2), x, exact=False)
+
+
+def test_a_grid_with_places_that_are_not_numbers_is_eagers():
+    grid = torch.tensor([[[[float("nan"), 0.0], [float("inf"), 0.0], [0.25, -2.0]]]])
+    check(lambda x, g: F.grid_sample(x, g, align_corners=False), torch.ones(1, 1, 4, 4), grid, native=False)
+
+
+def test_causal_attention_with_a_mask_besides():
+    q = spread(1, 2, 5, 8)
+    check(lambda q, m: F.scaled_dot_product_attention(q, q, q, m, is_causal=True), q, torch.zeros(5, 5), native=False)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_filling_counts_from_the_end(dim):
+    check(lambda x, i: x.index_fill(dim, i, 9.0), spread(3, 4), torch.tensor([-1, 0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_scalars_that_the_dtype_cannot_hold_wrap_as_eagers(dtype):
+    x = torch.tensor([44, 1], dtype=dtype)
+    check(lambda x: (x + 300, x == 300, x * -1, torch.full_like(x, -1)), x, native=False)

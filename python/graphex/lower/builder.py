@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .errors import Unsupported
 from .exprs import Size, all_same, contiguous_strides, same, symbols_of, text_of, to_size
 from .types import Spec, Value, broadcast, compute_dtype, contiguous, is_reduced, rounded
 
@@ -33,6 +34,9 @@ def float_text(value: float) -> str:
         return "inf" if value > 0 else "-inf"
     text = repr(float(value))
     return text if "." in text or "e" in text else text + ".0"
+
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Builder:
@@ -133,7 +137,11 @@ class Builder:
         return self.emit("cast", [x], Spec(dtype, x.shape, strides))
 
     def full(self, value: Any, spec: Spec) -> Value:
-        """A tensor with one value everywhere."""
+        """A tensor with one value everywhere; eager decides about an integer that the dtype can't hold."""
+        if isinstance(value, int) and spec.dtype in _INTEGERS:
+            limits = torch.iinfo(spec.dtype)
+            if not (limits.min or -limits.max) <= value <= limits.max:
+                raise Unsupported(f"{value} is out of range for {spec.dtype}")
         return self.emit("full", [], spec, value=value)
 
     def scalar(self, value: Any, dtype: torch.dtype) -> Value:

@@ -138,4 +138,5 @@ def index_fill(lo: Lowering, node: fx.Node, x: Value, dim: int, index: Value, va
     line = _line(lo, index)
     filled = lo.cast(value, x.dtype) if isinstance(value, Value) else operand(lo, value, x.dtype)
     shape = [line.shape[0] if i == d else s for i, s in enumerate(x.shape)]
-    return lo.emit("index_copy", [x, line, lo.expand(filled, shape)], lo.dense_out(node), dim=d)
+    values = lo.expand(filled, shape)
+    return lo.emit("index_put", [x, values, line], lo.dense_out(node), dim=d, accumulate=False)

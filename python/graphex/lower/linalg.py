@@ -93,6 +93,8 @@ def flash_attention(
 ) -> tuple[Value, Value]:
     if dropout_p:
         raise Unsupported("attention with dropout")
+    if is_causal and attn_mask is not None:
+        raise Unsupported("attention that is causal and has a mask besides")
     group = _group(q, k, v)
     if scale is None:
         if type(q.shape[-1]) is not int:

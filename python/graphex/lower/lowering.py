@@ -81,6 +81,8 @@ class Lowering(Builder):
 
     def run(self, name: str) -> Lowered:
         """Lowers the whole graph."""
+        if any(str(node.target).startswith("aten.set_.") for node in self.gm.graph.nodes):
+            raise Unsupported("a tensor that is given other memory (set_, or an assignment to .data)")
         output: fx.Node | None = None
         for node in self.gm.graph.nodes:
             if node.op == "placeholder":
