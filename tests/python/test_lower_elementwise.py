@@ -253,3 +253,16 @@ def test_truncating_division_rounds_the_quotient_as_eager_does():
     for dtype in (torch.bfloat16, torch.float16):
         for divisor in (torch.randn(9), torch.randn(1), torch.randn(())):
             check(lambda a, b: torch.div(a, b, rounding_mode="trunc"), x.to(dtype), divisor.to(dtype), exact=False)
+
+
+ODD = "sin tan tanh asin atan sinh asinh atanh expm1 log1p erf sqrt neg trunc round floor ceil sign deg2rad".split()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_sign_of_zero(dtype):
+    def f(x):
+        return [getattr(torch, name)(x) for name in ODD]
+
+    x = torch.tensor([-0.0, 0.0] * 16, dtype=dtype)
+    got, expected = torch.compile(f, backend="graphex")(x), f(x)
+    assert [g.signbit().tolist() for g in got] == [e.signbit().tolist() for e in expected]

@@ -56,7 +56,7 @@ GX_INLINE float tanh_of(float x) {
   const Exp32 e = split_exp(2 * (a > 10 ? 10 : a));
   const float grown = (1 + e.p) * power_of_2(e.n, 127);
   const float far = 1 - 2 / (grown + 1);
-  return a < 0.625f ? near : x != x ? x : with_sign(far, x);
+  return x != x ? x : with_sign(a < 0.625f ? near : far, x);
 }
 GX_INLINE float erf_of(float x) {
   const float a = absolute(x), z = x * x;

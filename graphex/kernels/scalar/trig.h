@@ -147,13 +147,13 @@ GX_INLINE float turned_sin(float x, uint64_t turn) {
   const double z = a.r * a.r, value = q & 1 ? short_cos(z) : short_sin(a.r, z);
   return static_cast<float>(float_of(bits_of(value) ^ (q & 2) << 62));
 }
-GX_INLINE float sin_of(float x) { return turned_sin(x, 0); }
+GX_INLINE float sin_of(float x) { return x == 0 ? x : turned_sin(x, 0); }  // -0 stays
 GX_INLINE float cos_of(float x) { return turned_sin(x, 1); }
 GX_INLINE float tan_of(float x) {
   const FloatAngle a = reduce(x);
   const double z = a.r * a.r, s = short_sin(a.r, z), c = short_cos(z);
   const bool odd = a.quadrant & 1;
-  return static_cast<float>((odd ? -c : s) / (odd ? s : c));
+  return x == 0 ? x : static_cast<float>((odd ? -c : s) / (odd ? s : c));
 }
 
 }  // namespace graphex::scalar
