@@ -39,18 +39,16 @@ def quantized_linear(
     scale: float32 [N, G], one for each K / G weights. With round_input each row of x becomes round(x * (127 / max |x|))
     first and its products sum exactly; a row with an infinity or a NaN gives NaN. Sums of floats are in float32.
     """
-    rows, groups = scale.shape
-    values = unpack(weight).view(rows, groups, -1)
     if not round_input:
-        dense = (values.float() * scale.unsqueeze(-1)).view(rows, -1)
-        y = x.float() @ dense.t()
+        y = x.float() @ dequantized(weight, scale).t()
     else:
         integers, steps = _rounded(x)
+        values, groups = unpack(weight).double(), scale.shape[1]
         if groups == 1:
-            y = (integers @ values.view(rows, -1).double().t()).float() * (steps * scale.t())
+            y = (integers @ values.t()).float() * (steps * scale.t())
         else:
-            sums = torch.einsum("mgk,ngk->mng", integers.view(len(x), groups, -1), values.double())
-            y = (sums.float() * scale).sum(-1) * steps
+            inputs, values = integers.view(len(x), groups, -1), values.view(len(values), groups, -1)
+            y = (torch.einsum("mgk,ngk->mng", inputs, values).float() * scale).sum(-1) * steps
     return (y if bias is None else y + bias.float()).to(x.dtype)
 
 
@@ -83,6 +81,12 @@ def unpack(weight: torch.Tensor) -> torch.Tensor:
     pairs = weight.view(len(weight), -1, BLOCK // 2)
     blocks = torch.stack((pairs & 15, pairs >> 4), 2).to(torch.int8) - 8
     return blocks.view(len(weight), -1)
+
+
+def dequantized(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The weight [N, K] in float32 that an operator's weight and scale [N, G] stand for."""
+    groups = unpack(weight).view(*scale.shape, -1)
+    return (groups.float() * scale.unsqueeze(-1)).view(len(scale), -1)
 
 
 def to_integers(weight: torch.Tensor, bits: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,11 +131,6 @@ class QuantizedLinear(nn.Module):
         bias = self.bias if self.bias is None else self.bias.to(x.dtype)
         y = torch.ops.graphex.quantized_linear(rows, self.weight, self.scale, bias, self.round_input)
         return y.view(*x.shape[:-1], self.out_features)
-
-    def dequantized(self) -> torch.Tensor:
-        """The weight [out_features, in_features] that the layer stands for, in float32."""
-        values = unpack(self.weight).view(self.out_features, self.scale.shape[1], -1)
-        return (values.float() * self.scale.unsqueeze(-1)).view(self.out_features, -1)
 
     def extra_repr(self) -> str:
         bits, groups = 8 if self.weight.dtype == torch.int8 else 4, self.scale.shape[1]
@@ -189,8 +188,8 @@ def quantize(
     group = group_size or chosen.group
     report = QuantizationReport(scheme)
     made: dict[int, nn.Module] = {}
-    places = [(name, module) for name, module in model.named_modules(remove_duplicate=False)]
-    linears = [(name, module) for name, module in places if isinstance(module, nn.Linear)]
+    modules = model.named_modules(remove_duplicate=False)
+    linears = [(name, module) for name, module in modules if isinstance(module, nn.Linear)]
     for name, linear in linears:
         if id(linear) not in made:
             layer, new = _quantized(name, linear, chosen, group, skip)
@@ -219,7 +218,9 @@ def _quantized(
     new = QuantizedLinear(linear, scheme, group or linear.in_features)
     new.train(linear.training)
     wanted = linear.weight.detach().float()
-    error = (new.dequantized() - wanted).norm() / wanted.norm().clamp(min=torch.finfo(torch.float32).tiny)
+    error = (dequantized(new.weight, new.scale) - wanted).norm() / wanted.norm().clamp(
+        min=torch.finfo(torch.float32).tiny
+    )
     after = sum(b.numel() * b.element_size() for b in new.buffers())
     return Layer(name, before, after, error.item()), new
 
