@@ -28,9 +28,18 @@ using Words = uint32_t __attribute__((ext_vector_type(N)));
 template <int N>
 using Halves = uint16_t __attribute__((ext_vector_type(N)));
 template <int N>
+using Bytes = int8_t __attribute__((ext_vector_type(N)));
+template <int N>
+using Shorts = int16_t __attribute__((ext_vector_type(N)));
+template <int N>
+using Ints = int32_t __attribute__((ext_vector_type(N)));
+template <int N>
 using NativeHalves = _Float16 __attribute__((ext_vector_type(N)));
 using Vec = Floats<kLanes>;
 using Quad = Floats<4>;
+
+GX_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+GX_INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 struct bf16 {
   uint16_t bits;

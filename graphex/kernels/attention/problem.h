@@ -26,7 +26,6 @@ inline constexpr int64_t kBlockRows = 96;
 
 GX_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 GX_INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
-GX_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 GX_INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 struct Range {

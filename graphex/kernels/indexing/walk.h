@@ -10,7 +10,6 @@ namespace graphex::kernels {
 
 GX_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 GX_INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
-GX_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Bytes that one tile moves: long enough to hide a call, short enough to balance.
 inline constexpr int64_t kTileBytes = 32768;

@@ -14,9 +14,6 @@ extern const int64_t GX_M;
 
 namespace graphex::kernels::matmul {
 
-GX_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-GX_INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // K in equal blocks of at most kMaxBlockK, a multiple of every group: two quads of B and a tile's rows of A fit in L1.
 inline constexpr int64_t kMaxBlockK = 640;
 inline constexpr int64_t kAlignK = 32;

@@ -15,13 +15,6 @@ extern const int64_t GX_M;
 
 namespace graphex::kernels::qmatmul {
 
-template <int N>
-using Bytes = int8_t __attribute__((ext_vector_type(N)));
-template <int N>
-using Shorts = int16_t __attribute__((ext_vector_type(N)));
-template <int N>
-using Ints = int32_t __attribute__((ext_vector_type(N)));
-
 // Bytes that a block of weights takes.
 GX_INLINE int64_t block_bytes() { return GX_BITS == 8 ? kQuantBlock : kQuantBlock / 2; }
 

@@ -13,8 +13,6 @@ inline constexpr int64_t kPanelBytes = 256 << 10;  // of packed rows, as long as
 inline constexpr int64_t kAheadBytes = 2048;       // under way to a worker, over its streams
 inline constexpr int64_t kScaleBytes = kMaxRows * int64_t(sizeof(float));
 
-GX_INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-
 template <class T, class Dot>
 struct Layer {
   using Element = typename Dot::Element;
