@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 from torch._prims_common import suggest_memory_format
-
-from .pooling import average_pool, max_pool, max_unpool
 
 aten = torch.ops.aten
 
@@ -169,6 +168,19 @@ def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return aten.index(x.reshape(-1), [index.contiguous()])
 
 
+def _max_unpool(x: torch.Tensor, indices: torch.Tensor, output_size: Sequence[int], *_: Any) -> torch.Tensor:
+    """aten.max_unpool2d and max_unpool3d: each maximum where it came from, zeros elsewhere.
+
+    An index outside of its plane, an error in eager, becomes one outside of the result, an IndexError.
+    """
+    planes = x.shape[: -len(output_size)]
+    shape, size = [*planes, *output_size], math.prod(output_size)
+    starts = (torch.arange(math.prod(planes)) * size).view(*planes, *[1] * len(output_size))
+    flat = torch.where((indices >= 0) & (indices < size), indices + starts, math.prod(shape))
+    made = torch.index_put(x.new_zeros(shape).view(-1), [flat.reshape(-1)], x.reshape(-1)).view(shape)
+    return made.contiguous(memory_format=suggest_memory_format(x)) if len(output_size) == 2 else made
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOT."""
@@ -195,7 +207,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for name in _COPIED_VIEWS:
         packet, view = getattr(aten, f"{name}_copy"), getattr(aten, name)
         table.update({getattr(packet, o): _copied(view) for o in packet.overloads() if not o.endswith("out")})
-    table.update({aten.avg_pool2d.default: average_pool, aten.avg_pool3d.default: average_pool})
-    table.update({aten.max_pool2d_with_indices.default: max_pool, aten.max_pool3d_with_indices.default: max_pool})
-    table.update({aten.max_unpool2d.default: max_unpool, aten.max_unpool3d.default: max_unpool})
+    table.update({aten.max_unpool2d.default: _max_unpool, aten.max_unpool3d.default: _max_unpool})
     return table

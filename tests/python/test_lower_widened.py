@@ -1,4 +1,4 @@
-"""Operators that are native by a decomposition of ours: pooling, norms of any order, functions computed in f64."""
+"""Operators that are native as compositions of ours: pooling, norms of any order, functions computed in f64."""
 
 import itertools
 import math

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     linalg,
     movement,
     normalise,
+    pooling,
     quantized,
     reductions,
     views,

@@ -62,8 +62,16 @@ def _positive(size: Size) -> Size:
 
 @lowers(aten.constant_pad_nd.default)
 def constant_pad(lo: Lowering, node: fx.Node, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
-    """A filled block with the (possibly cropped) operand put into it."""
     out = lo.dense_out(node)
+    if out.dtype is torch.bool:
+        value = bool(value)
+    elif not out.dtype.is_floating_point:
+        value = int(value)
+    return padded(lo, x, pad, value, out)
+
+
+def padded(lo: Lowering, x: Value, pad: Sequence[Any], value: Any, out: Spec) -> Value:
+    """A filled block with the (possibly cropped) operand put into it; `pad` as constant_pad_nd has it."""
     pads = [to_size(p) for p in pad]
     shape, skip, offset = list(x.shape), 0, 0
     for i in range(0, len(pads), 2):
@@ -72,10 +80,6 @@ def constant_pad(lo: Lowering, node: fx.Node, x: Value, pad: Sequence[Any], valu
         shape[d] = to_size(shape[d] - _positive(-before) - _positive(-after))
         skip = to_size(skip + _positive(-before) * x.strides[d])
         offset = to_size(offset + _positive(before) * out.strides[d])
-    if out.dtype is torch.bool:
-        value = bool(value)
-    elif not out.dtype.is_floating_point:
-        value = int(value)
     block = lo.full(value, out)
     return lo.emit(
         "region_write", [block, lo.view(x, shape, x.strides, skip)], out, offset=offset, strides=list(out.strides)
