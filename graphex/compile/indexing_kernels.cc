@@ -1,4 +1,4 @@
-// Operators that move elements by index, and scans: the contracts of graphex/kernels/indexing/indexing.h.
+// Operators that move elements by index: the contracts of graphex/kernels/indexing/indexing.h.
 #include <algorithm>
 #include <bit>
 
@@ -200,60 +200,6 @@ void lower_scatter(Lowering& out, Node& node) {
   overwrite(out, node, std::move(walk), node.inputs[2], node.op == "scatter_add", false);
 }
 
-// [outer, length, inner] of a contiguous tensor seen from one dimension.
-struct Lines {
-  Expr outer = 1, length = 1, inner = 1;
-  Lines(const ir::Type& type, int dim, bool flat) {
-    for (int d = 0; d < type.rank(); ++d)
-      (flat || d == dim ? length
-       : d < dim        ? outer
-                        : inner) = (flat || d == dim ? length
-                             : d < dim        ? outer
-                                              : inner) *
-                            type.shape[d];
-  }
-};
-
-// The operand's elements in contiguous order, copied if they aren't.
-Pointer contiguous(Lowering& out, Value* value) {
-  if (value->type.is_contiguous()) return out.pointer(value);
-  Pointer copy = out.temporary(value->type.numel() * Expr(size_of(value->type.dtype)));
-  out.copy(value, copy, ir::contiguous_strides(value->type.shape));
-  copy.written = false;
-  return copy;
-}
-
-std::vector<SizeId> line_sizes(Lowering& out, const Lines& lines, const Expr& out_outer) {
-  std::vector<SizeId> sizes;
-  for (const Expr& each : {lines.outer, lines.length, lines.inner, lines.length * lines.inner, lines.inner, Expr(1),
-                           out_outer, lines.inner, Expr(1)})
-    sizes.push_back(out.size(each));
-  return sizes;
-}
-
-void lower_arg_reduce(Lowering& out, Node& node) {
-  Value* operand = node.inputs[0];
-  const bool flat = node.flag("flat");
-  const Lines lines(operand->type, flat ? -1 : static_cast<int>(node.integer("dim")), flat);
-  const Pointer source = contiguous(out, operand);
-  const Pointer workspace = out.workspace();
-  const std::string dtype(name_of(operand->type.dtype));
-  const std::vector<std::pair<std::string, int64_t>> knobs = {{"GX_ARG_MIN", node.op == "argmin"}};
-  const std::vector<Pointer> pointers = {out.pointer(node.out(), true), source, workspace};
-  const std::vector<SizeId> sizes = line_sizes(out, lines, lines.inner);
-  out.hand("arg_reduce", "gx_arg_reduce_partial_" + dtype, knobs, node, pointers, sizes, true);
-  out.hand("arg_reduce", "gx_arg_reduce_merge_" + dtype, knobs, node, pointers, sizes);
-  out.hand("arg_reduce", "gx_arg_reduce_" + dtype, knobs, node, pointers, sizes);
-}
-
-void lower_cumsum(Lowering& out, Node& node) {
-  Value* operand = node.inputs[0];
-  const Lines lines(operand->type, static_cast<int>(node.integer("dim")), false);
-  const Pointer source = contiguous(out, operand);
-  out.hand("cumsum", "gx_cumsum_" + std::string(name_of(operand->type.dtype)), {}, node,
-           {out.pointer(node.out(), true), source}, line_sizes(out, lines, lines.length * lines.inner));
-}
-
 int space_rank(const Node& node) { return node.out()->type.rank(); }
 
 bool few_indices(const Node& node) {
@@ -263,16 +209,6 @@ bool few_indices(const Node& node) {
 }
 
 bool low_rank(const Node& node) { return space_rank(node) <= k::kMaxRank && node.inputs[0]->type.rank() > 0; }
-
-bool arg_fits(const Node& node) {
-  return node.inputs[0]->type.dtype != DType::kBool && node.out()->type.is_contiguous();
-}
-
-bool cumsum_fits(const Node& node) {
-  const DType from = node.inputs[0]->type.dtype, to = node.out()->type.dtype;
-  return from != DType::kBool && to == (is_float(from) ? from : DType::kI64) && node.out()->type.is_contiguous() &&
-         space_rank(node) > 0;
-}
 
 bool additive(const Node& node) { return low_rank(node) && node.out()->type.dtype != DType::kBool; }
 
@@ -284,17 +220,10 @@ bool put_fits(const Node& node) {
 
 KernelTable indexing_kernels() {
   return {
-      {"argmax", {lower_arg_reduce, arg_fits}},
-      {"argmin", {lower_arg_reduce, arg_fits}},
-      {"cumsum", {lower_cumsum, cumsum_fits}},
-      {"gather", {lower_gather, low_rank}},
-      {"index", {lower_index, few_indices}},
-      {"index_add", {lower_indexed_rows, additive}},
-      {"index_copy", {lower_indexed_rows, low_rank}},
-      {"index_put", {lower_index_put, put_fits}},
-      {"index_select", {lower_index_select, low_rank}},
-      {"scatter", {lower_scatter, low_rank}},
-      {"scatter_add", {lower_scatter, additive}},
+      {"gather", {lower_gather, low_rank}},          {"index", {lower_index, few_indices}},
+      {"index_add", {lower_indexed_rows, additive}}, {"index_copy", {lower_indexed_rows, low_rank}},
+      {"index_put", {lower_index_put, put_fits}},    {"index_select", {lower_index_select, low_rank}},
+      {"scatter", {lower_scatter, low_rank}},        {"scatter_add", {lower_scatter, additive}},
   };
 }
 

@@ -184,6 +184,7 @@ bool always(const Node&) { return true; }
 const KernelTable& table() {
   static const KernelTable kTable = [] {
     KernelTable rows = indexing_kernels();
+    rows.merge(line_kernels());
     rows.merge(KernelTable{{"addmm", {lower_matmul, matmul_fits}},
                            {"attention", {lower_attention, attention_fits}},
                            {"cat", {lower_cat, always}},

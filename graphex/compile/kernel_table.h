@@ -18,6 +18,7 @@ struct KernelRow {
 using KernelTable = std::map<std::string_view, KernelRow>;
 
 KernelTable indexing_kernels();
+KernelTable line_kernels();
 
 // Null when there is no kernel for the node.
 KernelLowering kernel_for(const ir::Node& node);

@@ -136,7 +136,6 @@ void check_matmul(const ir::Node& node) {
 void check_attention(const ir::Node& node) {
   const ir::Type &q = in(node, 0), &k = in(node, 1), &v = in(node, 2);
   require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, node, "q, k and v must be [batch, heads, length, size]");
-  require(node.outputs.size() == 2, node, "expected two results: out and log-sum-exp");
   require(q.dtype == k.dtype && q.dtype == v.dtype, node, "q, k and v must share a dtype");
   const int64_t group = node.integer("group");
   require(k.shape[1] * ir::Expr(group) == q.shape[1], node, "q has ", shape_text(q.shape), ", k ", shape_text(k.shape),
@@ -185,6 +184,32 @@ void check_gather(const ir::Node& node) {
   require_index(node, 1);
   dim_attr(node, "dim", in(node, 0).rank());
   require_shape(node, *node.out(), in(node, 1).shape);
+}
+
+namespace {
+
+// Values and indices along the attribute `dim`, of which `kept` are left.
+void check_order(const ir::Node& node, const ir::Expr& kept) {
+  std::vector<ir::Expr> expected = in(node, 0).shape;
+  expected[dim_attr(node, "dim", in(node, 0).rank())] = kept;
+  require(node.out()->type.dtype == in(node, 0).dtype, node, "the values must have the operand's dtype");
+  require(node.out(1)->type.dtype == DType::kI64, node, "the indices must be i64");
+  for (const auto& result : node.outputs) require_shape(node, *result, expected);
+}
+
+}  // namespace
+
+void check_sort(const ir::Node& node) {
+  const int dim = dim_attr(node, "dim", in(node, 0).rank());
+  node.flag("descending");
+  node.expr("stable_from");
+  check_order(node, in(node, 0).shape[dim]);
+}
+
+void check_topk(const ir::Node& node) {
+  node.flag("largest");
+  node.flag("sorted");
+  check_order(node, node.expr("k"));
 }
 
 void check_overwrite(const ir::Node& node) {

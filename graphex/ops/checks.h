@@ -37,5 +37,7 @@ void check_index_select(const ir::Node& node);
 void check_index(const ir::Node& node);
 void check_gather(const ir::Node& node);
 void check_overwrite(const ir::Node& node);
+void check_sort(const ir::Node& node);
+void check_topk(const ir::Node& node);
 
 }  // namespace graphex::ops

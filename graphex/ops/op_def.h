@@ -27,6 +27,7 @@ struct OpDef {
   int overwrites = -1;  // operand whose memory the result may take over when nobody needs its old value
   // Throws Error(kInvalidArgument) naming the node if operands, results and attributes don't fit.
   void (*check)(const ir::Node&) = nullptr;
+  size_t results = 1;  // an island has any number
 };
 
 // Null when there is no such operator.

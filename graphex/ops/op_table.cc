@@ -51,7 +51,7 @@ const OpDef kTable[] = {
     {"addmm", OpKind::kKernel, 3, 3, -1, check_matmul},
     {"argmax", OpKind::kKernel, 1, 1, -1, check_arg_reduction},
     {"argmin", OpKind::kKernel, 1, 1, -1, check_arg_reduction},
-    {"attention", OpKind::kKernel, 3, 4, -1, check_attention},
+    {"attention", OpKind::kKernel, 3, 4, -1, check_attention, 2},
     {"cat", OpKind::kKernel, 1, -1, -1, check_cat},
     {"cumsum", OpKind::kKernel, 1, 1, -1, check_same_type_rank},
     {"gather", OpKind::kKernel, 2, 2, -1, check_gather},
@@ -65,6 +65,8 @@ const OpDef kTable[] = {
     {"region_write", OpKind::kKernel, 2, 2, 0, check_region_write},
     {"scatter", OpKind::kKernel, 3, 3, 0, check_overwrite},
     {"scatter_add", OpKind::kKernel, 3, 3, 0, check_overwrite},
+    {"sort", OpKind::kKernel, 1, 1, -1, check_sort, 2},
+    {"topk", OpKind::kKernel, 1, 1, -1, check_topk, 2},
     {"island", OpKind::kIsland, 0, -1, -1, check_island},
 };
 

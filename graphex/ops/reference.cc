@@ -39,6 +39,13 @@ int64_t whole(double value) {
   return static_cast<int64_t>(value);
 }
 
+// Null when no operator's file has one.
+Evaluator evaluator_of(std::string_view op) {
+  for (const Evaluators* evaluators : {&compute_evaluators(), &movement_evaluators(), &sorting_evaluators()})
+    if (const auto it = evaluators->find(op); it != evaluators->end()) return it->second;
+  return nullptr;
+}
+
 class Evaluation {
  public:
   Evaluation(const ir::Graph& graph, std::span<const int64_t> symbols) : graph_(graph), symbols_(symbols) {}
@@ -131,8 +138,7 @@ class Evaluation {
       default:
         break;
     }
-    for (const Evaluators* evaluators : {&compute_evaluators(), &movement_evaluators()})
-      if (const auto it = evaluators->find(call.node.op); it != evaluators->end()) return it->second(call);
+    if (const Evaluator evaluate = evaluator_of(call.node.op)) return evaluate(call);
     fail(ErrorKind::kUnsupported, label(call.node), ": only a host can run it");
   }
 
@@ -233,7 +239,7 @@ bool has_reference(std::string_view op) {
   const OpDef* def = find_op(op);
   if (!def || def->kind == OpKind::kIsland) return false;
   const bool built_in = def->kind <= OpKind::kView;
-  return built_in || compute_evaluators().count(op) || movement_evaluators().count(op);
+  return built_in || evaluator_of(op);
 }
 
 Results evaluate(const ir::Graph& graph, std::span<const int64_t> symbols, std::vector<Array> inputs) {

@@ -59,6 +59,7 @@ using Evaluator = void (*)(const Call&);
 using Evaluators = std::map<std::string_view, Evaluator>;
 const Evaluators& compute_evaluators();   // reductions and linear algebra
 const Evaluators& movement_evaluators();  // cat, regions, indexing
+const Evaluators& sorting_evaluators();
 
 // Steps through all indices of a shape in row-major order: for (Index i(shape); i.valid(); i.next()).
 class Index {

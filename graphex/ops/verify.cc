@@ -11,9 +11,8 @@ void verify_node(const ir::Node& node) {
   const int count = static_cast<int>(node.inputs.size());
   require(count >= op->min_inputs && (op->max_inputs < 0 || count <= op->max_inputs), node, "has ", count,
           " operands; expected ", op->min_inputs, op->max_inputs == op->min_inputs ? "" : " or more");
-  const size_t results = node.op == "attention" ? 2 : 1;
-  require(op->kind == OpKind::kIsland || node.outputs.size() == results, node, "has ", node.outputs.size(),
-          " results; expected ", results);
+  require(op->kind == OpKind::kIsland || node.outputs.size() == op->results, node, "has ", node.outputs.size(),
+          " results; expected ", op->results);
   if (op->check) op->check(node);
 }
 

@@ -112,6 +112,17 @@ def cumsum(a: Attrs, x: torch.Tensor) -> torch.Tensor:
     return torch.cumsum(x.to(wide(x.dtype)), a.dim, dtype=wide(x.dtype))
 
 
+@op("sort")
+def sort(a: Attrs, x: torch.Tensor) -> Any:
+    x = x.contiguous()
+    return torch.sort(x, dim=a.dim, descending=a.descending, stable=x.shape[a.dim] >= a.stable_from)
+
+
+@op("topk")
+def topk(a: Attrs, x: torch.Tensor) -> Any:
+    return torch.topk(x, a.k, a.dim, a.largest, a.sorted)
+
+
 @op("matmul")
 def matmul(a: Attrs, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     assert x.dim() == y.dim() and x.dim() in (2, 3)

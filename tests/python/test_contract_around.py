@@ -39,7 +39,7 @@ def same(function, *args):
         torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.parametrize("function", [lambda x: x * 2, lambda x: x.t(), lambda x: torch.sort(x * 2).values])
+@pytest.mark.parametrize("function", [lambda x: x * 2, lambda x: x.t(), lambda x: torch.special.digamma(x * 2)])
 def test_a_subclass_that_leaves_the_dispatcher_alone(function):
     same(function, torch.rand(3, 4).as_subclass(Plain))
 

@@ -30,7 +30,7 @@ def test_fallback_error_names_the_node():
 
 def test_view_of_an_island_result_that_is_a_slice():
     def function(x):
-        top = torch.sort(x, 1).values
+        top = torch.special.digamma(x)
         return top, top[:, 1:]
 
     compiled = torch.compile(function, backend="graphex")

@@ -27,11 +27,11 @@ class Counting(nn.Module):
 
     def forward(self, x, scale=2):
         self.calls.add_(1)
-        ordered = torch.sort(self.linear(x), -1).values
-        return torch.softmax(ordered, -1) * scale, x.shape[0]
+        odd = torch.special.digamma(self.linear(x))
+        return torch.softmax(odd, -1) * scale, x.shape[0]
 
 def expected(model, x):
-    return torch.softmax(torch.sort(model.linear(x), -1).values, -1) * 2
+    return torch.softmax(torch.special.digamma(model.linear(x)), -1) * 2
 '''
 SAVE = """
 import sys, torch

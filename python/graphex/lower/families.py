@@ -11,5 +11,6 @@ from . import (  # noqa: F401
     pooling,
     quantized,
     reductions,
+    sorting,
     views,
 )
