@@ -228,3 +228,13 @@ def test_running_sums_of_small_integers_wrap():
         return x.cumsum(0, dtype=torch.int8), y.cumsum(1, dtype=torch.int32), y.t().cumsum(0, dtype=torch.int16)
 
     check(f, torch.randint(0, 100, (40,)), torch.rand(3, 5) * 2**28)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_variances_are_eagers_where_f32_would_overflow_or_cancel(dtype):
+    def f(x):
+        return [x.var(1), x.std(1), x.var(0), x.std(), *torch.var_mean(x, 1), *torch.std_mean(x, 1, correction=0)]
+
+    most = torch.finfo(torch.bfloat16).max
+    for row in ([most, -most, 0, 0], [most**0.5, -(most**0.5)] * 2, [2e19, -2e19, 3e19, 1], [4096, 4097, 4098, 4095]):
+        check(f, torch.tensor([row, row[::-1], [1.0, 2, 3, 4]]).to(dtype), exact=False)

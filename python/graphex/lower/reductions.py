@@ -133,8 +133,9 @@ def mean(lo: Lowering, node: fx.Node, x: Value, dim: Any = None, keepdim: bool =
 
 
 def _variance(lo: Lowering, x: Value, dims: list[int], correction: Any) -> tuple[Value, Value]:
-    """Two passes in the compute type, dimensions kept: (variance, mean)."""
-    wide = compute_dtype(x.dtype)
+    """Two passes in f64 as eager's one is, dimensions kept: (variance, mean)."""
+    wide = torch.float64
+    x = lo.cast(x, wide)
     average = mean_of(lo, x, dims)
     away = lo.compute("sub", [x, average])
     squares = lo.compute("mul", [away, away])
