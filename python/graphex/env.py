@@ -44,7 +44,6 @@ def collect() -> dict[str, Any]:
     import torch
 
     from . import __version__
-    from .options import OPTIONS
 
     return {
         "graphex": __version__,
@@ -55,7 +54,7 @@ def collect() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus allowed": len(os.sched_getaffinity(0)),
         "torch threads": torch.get_num_threads(),
-        "settings": {o.env: os.environ[o.env] for o in OPTIONS if o.env and o.env in os.environ},
+        "settings": {name: value for name, value in os.environ.items() if name.startswith("GRAPHEX_")},
     }
 
 

@@ -7,12 +7,16 @@ An option is ours, or has the name of one of npugraph_ex's and then a state: "sa
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from .native import core
+
+log = logging.getLogger("graphex")
 
 
 class OptionError(ValueError):
@@ -144,6 +148,7 @@ def resolve(options: Mapping[str, Any] | None = None, mode: str | None = None) -
         raise OptionError(
             f"graphex has no mode {mode!r}; known are {', '.join(repr(m) for m in _MODES if m)}, all of one meaning"
         )
+    _warn_of_unknown_variables()
     values = {option.name: _from_environment(option) for option in OPTIONS}
     if options is not None and not isinstance(options, Mapping):
         raise OptionError(f"graphex takes options as a dict of names and values, not {options!r}")
@@ -188,6 +193,17 @@ def _checked(option: Option, value: Any, what: str) -> Any:
     if list in kinds and not all(isinstance(item, str) for item in value):
         raise OptionError(f"graphex {what} takes a list of names, not {value!r}")
     return value
+
+
+@cache
+def _warn_of_unknown_variables() -> None:
+    """Once in a process: a misspelt variable would be ignored in silence."""
+    known = [option.env for option in OPTIONS if option.env]
+    for name in sorted(os.environ):
+        if name.startswith("GRAPHEX_") and not name.startswith("GRAPHEX_TEST_") and name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            log.warning("environment variable %s sets no option; %sknown are %s", name, hint, ", ".join(known))
 
 
 def _from_environment(option: Option) -> Any:

@@ -46,6 +46,17 @@ def test_options_of_npugraph_ex_are_accepted():
     check(lambda x: x + 1, torch.ones(2), **options)
 
 
+def test_an_unknown_variable_of_the_environment_is_told_once(monkeypatch, caplog):
+    from graphex import options
+
+    monkeypatch.setenv("GRAPHEX_THREDS", "1")
+    options._warn_of_unknown_variables.cache_clear()
+    options.resolve()
+    options.resolve()
+    (warning,) = caplog.messages
+    assert "GRAPHEX_THREDS" in warning and "did you mean GRAPHEX_THREADS?" in warning and "GRAPHEX_ISA" in warning
+
+
 def test_an_option_from_the_environment(monkeypatch):
     from graphex.options import OptionError, resolve
 
