@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch._prims_common import suggest_memory_format
 
+from .lower.types import is_reduced, rounded
+
 aten = torch.ops.aten
 
 # Taken whole: a lowering of ours keeps eager's rounding or makes a better graph than the decomposition.
@@ -120,6 +122,19 @@ def _copied(view: Callable[..., Any]) -> Callable[..., Any]:
     return copy
 
 
+def _logit(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Rounds the ends to the operand's dtype as eager does: 1 - 1e-6 is 1 in bf16, and the logit of 1 is inf."""
+
+    def decompose(x: torch.Tensor, eps: float | None = None) -> Any:
+        if eps is not None and is_reduced(x.dtype):
+            low = rounded(eps, x.dtype)
+            high = rounded(1 - low, x.dtype)
+            x, eps = torch.where(x < low, low, torch.where(x > high, high, x)), None
+        return decomposition(x, eps)
+
+    return decompose
+
+
 def _addbmm(x: Any, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
     """A sum of products is the product of the rows and the columns put end to end."""
     rows = a.transpose(0, 1).reshape(a.shape[1], -1)
@@ -194,6 +209,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
         linspace = getattr(aten.linspace, overload)
         table[linspace] = _linspace(table[linspace])
+    table[aten.logit.default] = _logit(table[aten.logit.default])
     table[aten.roll.default] = _roll
     table[aten.addbmm.default] = _addbmm
     table[aten.take.default] = _take

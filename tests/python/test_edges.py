@@ -114,6 +114,19 @@ def test_an_islands_results_that_nothing_takes(name):
     check(function, make, operations=16)
 
 
+HUGE = {  # no loop may set out to count through them
+    "zeros": lambda: torch.zeros(2**40, 2**10).sum(),
+    "a chain": lambda: (torch.full((2**40, 2**10), 2.0) + 1).mean(),
+    "arange": lambda: torch.arange(2**50).sum(),
+    "a broadcast": lambda: (torch.ones(2**24, 1) * torch.ones(2**24)).amax(),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_values_beyond_any_memory_are_eagers_error(name):
+    same_error(HUGE[name], tuple)
+
+
 def test_ints_that_are_no_sizes():
     """2^62 as an argument is a number, not a size that could be rounded up."""
     candidate, x = compiled(lambda x, s: x * s), torch.arange(5)
@@ -227,3 +240,14 @@ def test_the_first_calls_inputs_live_no_longer_than_their_owner():
     del x
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_clamping_keeps_the_sign_of_zero(dtype):
+    def f(x):
+        ends = [x.clamp(0, 6), x.clamp(min=0.0), x.clamp(max=0.0), x.clamp(min=-0.0), x.clamp(-0.0, 0.0)]
+        return [*ends, torch.nn.functional.relu6(x), torch.nn.functional.hardtanh(x, 0.0, 1.0), x + 0.0, x + -0.0]
+
+    x = torch.tensor([-0.0, 0.0, -1.0, 1.0] * 9, dtype=dtype)
+    got, expected = compiled(f)(x), f(x)
+    assert [g.signbit().tolist() for g in got] == [e.signbit().tolist() for e in expected]

@@ -266,3 +266,10 @@ def test_the_sign_of_zero(dtype):
     x = torch.tensor([-0.0, 0.0] * 16, dtype=dtype)
     got, expected = torch.compile(f, backend="graphex")(x), f(x)
     assert [g.signbit().tolist() for g in got] == [e.signbit().tolist() for e in expected]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_ends_of_logit_are_rounded_first(dtype):
+    x = torch.tensor([-1.0, 0.0, 0.25, 1.0, 7.0, float("nan")], dtype=dtype)
+    for eps in (None, 1e-6, 1e-9, 0.2):
+        check(lambda x, eps=eps: torch.logit(x, eps), x, exact=False)

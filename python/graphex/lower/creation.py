@@ -77,7 +77,7 @@ for _target in (
 @lowers(aten.arange.start_step, aten.arange.start, aten.arange.default)
 def arange(lo: Lowering, node: fx.Node, *args: Any, **_: Any) -> Value:
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
-    out = lo.out(node)
+    out = lo.dense_out(node)
     counted = _as_integers(start, step)
     if counted is None and not out.dtype.is_floating_point:
         raise Unsupported("an integer arange by fractions")

@@ -340,11 +340,11 @@ def clamp(lo: Lowering, node: fx.Node, x: Value, min: Any = None, max: Any = Non
         raise Unsupported("on bool")
     if any(isinstance(v, float) and v != v for _, v in bounds):
         return lo.full(float("nan"), out)
-    result = operand(lo, x, common)
+    result = operand(lo, x, common)  # second, for it is what stays where both are zeros
     for op, bound in bounds[:-1]:
-        result = lo.compute(op, [result, operand(lo, bound, common)], common)
+        result = lo.compute(op, [operand(lo, bound, common), result], common)
     op, bound = bounds[-1]
-    return lo.emit(op, [result, operand(lo, bound, common)], out)
+    return lo.emit(op, [operand(lo, bound, common), result], out)
 
 
 @lowers(aten.clamp_min.default, aten.clamp_min.Tensor)

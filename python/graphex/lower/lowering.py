@@ -7,6 +7,7 @@ can't even be an island (a dtype that the IR has no name for, a size that it has
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from .types import Spec, Value, spec_of
 
 log = logging.getLogger("graphex")
 _DEFINED = re.compile(r"%([\w.]+):")
+_ADDRESSABLE = 2**47  # bytes
 
 
 @dataclass
@@ -239,8 +241,13 @@ class Lowering(Builder):
         return self.layouts.spec_of(val if index is None else val[index])
 
     def dense_out(self, node: fx.Node, index: int | None = None) -> Spec:
-        """Like `out`, refusing layouts with gaps, which only views may have."""
+        """Like `out`, refusing layouts with gaps, which only views may have, and sizes that eager can't allocate.
+
+        A loop over the latter would end some day, for it stores nothing; eager's error comes at once.
+        """
         spec = self.out(node, index)
+        if math.prod(n for n in spec.shape if type(n) is int) * spec.dtype.itemsize > _ADDRESSABLE:
+            raise Unsupported(f"a result of shape {spec.shape}, beyond any address space")
         if not spec.is_dense():
             raise Unsupported(f"a result with strides {spec.strides} for shape {spec.shape}")
         return spec

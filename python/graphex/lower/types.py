@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,9 +38,13 @@ def is_reduced(dtype: torch.dtype) -> bool:
     return dtype in _REDUCED
 
 
-@lru_cache(maxsize=1024)
 def rounded(value: float, dtype: torch.dtype) -> float:
     """The float as the dtype holds it."""
+    return math.copysign(_rounded(abs(value), dtype), value)  # -0.0 and 0.0 would be one key of the cache
+
+
+@lru_cache(maxsize=1024)
+def _rounded(value: float, dtype: torch.dtype) -> float:
     with torch.utils._python_dispatch._disable_current_modes():
         return torch.tensor(value, dtype=torch.float64).to(dtype).item()
 
