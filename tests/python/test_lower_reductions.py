@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -238,3 +240,13 @@ def test_variances_are_eagers_where_f32_would_overflow_or_cancel(dtype):
     most = torch.finfo(torch.bfloat16).max
     for row in ([most, -most, 0, 0], [most**0.5, -(most**0.5)] * 2, [2e19, -2e19, 3e19, 1], [4096, 4097, 4098, 4095]):
         check(f, torch.tensor([row, row[::-1], [1.0, 2, 3, 4]]).to(dtype), exact=False)
+
+
+@pytest.mark.parametrize("value", [2.0, math.inf, -math.inf, math.nan])
+def test_a_scalar_that_isnt_finite_shows_in_what_is_reduced(value):
+    def f(x):
+        softmaxes = x.softmax(0), x.log_softmax(0), (-x).softmax(0)
+        return *softmaxes, x.logsumexp(0), x.std(), x.max(0), x.amin(), x.argmin(), x.cumsum(0), x.norm(), x.nansum()
+
+    check(f, torch.tensor(value), native=None)
+    check(f, torch.tensor([value]), native=None)

@@ -24,8 +24,8 @@ aten = torch.ops.aten
 @lowers(aten._softmax.default)
 def softmax(lo: Lowering, node: fx.Node, x: Value, dim: int, half_to_float: bool) -> Value:
     out = lo.dense_out(node)
-    if x.rank == 0:
-        return lo.full(1.0, out)
+    if x.rank == 0:  # 1, or NaN of what isn't finite
+        return lo.emit("exp", [lo.compute("sub", [x, x])], out)
     dims, wide = [dim % x.rank], compute_dtype(x.dtype)
     weights = lo.compute("exp", [lo.compute("sub", [x, lo.amax(x, dims)])])
     return lo.emit("div", [weights, lo.sum(weights, dims, wide)], out)
@@ -34,8 +34,8 @@ def softmax(lo: Lowering, node: fx.Node, x: Value, dim: int, half_to_float: bool
 @lowers(aten._log_softmax.default)
 def log_softmax(lo: Lowering, node: fx.Node, x: Value, dim: int, half_to_float: bool) -> Value:
     out = lo.dense_out(node)
-    if x.rank == 0:
-        return lo.full(0.0, out)
+    if x.rank == 0:  # 0, or NaN of what isn't finite
+        return lo.emit("sub", [x, x], out)
     dims, wide = [dim % x.rank], compute_dtype(x.dtype)
     away = lo.compute("sub", [x, lo.amax(x, dims)])
     total = lo.sum(lo.compute("exp", [away]), dims, wide)
