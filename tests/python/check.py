@@ -83,15 +83,18 @@ class Bound:
     `operations` roundings to the result's dtype, and `length` terms added in fp32 (or fp64 for fp64), whose error
     grows like the root of the length when the order differs. Relative to the value itself and to the tensor's root
     mean square, since a sum's error follows the size of its terms. `moves` says for results, by id, how much farther:
-    where terms cancel, their size doesn't show in the result.
+    where terms cancel, their size doesn't show in the result. `computed` is what values had before they were
+    cast to the result's dtype.
     """
 
     operations: int = 4
     length: int = 1
     moves: dict[int, float] = field(default_factory=dict)
+    computed: torch.dtype | None = None
 
     def of(self, expected):
-        result = torch.finfo(expected.dtype).eps
+        coarse = self.computed is not None and self.computed.is_floating_point
+        result = max(torch.finfo(dtype).eps for dtype in (expected.dtype, *([self.computed] if coarse else [])))
         accumulated = torch.finfo(torch.float64 if expected.dtype == torch.float64 else torch.float32).eps
         relative = self.operations * result + 2 * self.length**0.5 * accumulated
         size = expected.detach().abs().double()

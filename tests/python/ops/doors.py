@@ -5,6 +5,7 @@ The reference is eager. Where the same door with eager PyTorch at its end differ
 and the operator has to be on the list of exceptions.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,12 +21,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphex
 
-from .samples import Sample, other_data
+from .samples import Sample, other_data, takes_other_data, together
 
 # PyTorch's samples wrap random operators so that they set this seed when called. Tracing does that once, at capture.
 RANDOM_SEED = 42
 # Of so many runs with noise the farthest counts, and so many times that is allowed.
 NOISY_RUNS, NOISE_MARGIN = 3, 8
+HALVES = (torch.bfloat16, torch.float16)
 FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 # Results of these are memory that nobody has set.
 UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
@@ -63,8 +65,11 @@ def tensors_of(values: list[Any]) -> list[torch.Tensor]:
 
 
 def bound_of(sample: Sample, nodes: int) -> Bound:
-    """A rounding for each node, and sums as long as the largest operand."""
-    return Bound(operations=max(4, nodes), length=max([1, *(t.numel() for t in sample.tensors)]))
+    """A rounding for each node, and sums as long as the largest operand; the least of both for several calls."""
+    if sample.together:
+        return Bound()
+    length = max([1, *(t.numel() for t in sample.tensors)])
+    return Bound(operations=max(4, nodes), length=length, computed=sample.computed)
 
 
 def direct_door(sample: Sample) -> Door:
@@ -148,7 +153,7 @@ def run_sample(sample: Sample, make_door: Callable[[Sample], Door], name: str) -
             eager, door.candidate, door.reference = map(blank, (eager, door.candidate, door.reference))
         outcome = Outcome(island=why_not_native(door.program) if door.program is not None else "")
         kept = []
-        for call, tensors in enumerate(data_of(sample, eager)):
+        for call, tensors in enumerate(data_of(sample)):
             exception, results = compare_call(door, eager, tensors, f"call {call}")
             outcome.exception = outcome.exception or exception
             kept.append((results, snapshot(results)))
@@ -157,14 +162,22 @@ def run_sample(sample: Sample, make_door: Callable[[Sample], Door], name: str) -
     return outcome
 
 
-def data_of(sample: Sample, eager: Callable[..., list[Any]]) -> list[tuple[torch.Tensor, ...]]:
-    """The sample's own data and other data, which are the same if eager doesn't take the other."""
-    own, other = tuple(sample.tensors), tuple(other_data(sample.tensors))
+def run_together(samples: list[Sample], name: str) -> Outcome | None:
+    """The outcome of many samples in one graph, None where they have to be looked at one by one.
+
+    The bound of several calls is the least that one may have, so nothing passes that wouldn't alone.
+    """
     try:
-        eager(*clone_arguments(other))
+        outcome = run_sample(together(samples), direct_door, name)
     except Exception:
-        other = own
-    return [own, other]
+        return None
+    return None if outcome.exception else outcome
+
+
+def data_of(sample: Sample) -> list[tuple[torch.Tensor, ...]]:
+    """The sample's own data and other data, which are the same if eager doesn't take the other."""
+    own = tuple(sample.tensors)
+    return [own, tuple(other_data(sample.tensors)) if takes_other_data(sample) else own]
 
 
 def compare_call(door: Door, eager: Any, tensors: tuple[torch.Tensor, ...], where: str) -> tuple[str, list[Any]]:
@@ -193,17 +206,25 @@ def compare(reference: Any, door: Door, tensors: tuple[torch.Tensor, ...], where
 
 
 def moves_of(reference: Any, sides: Sides, tensors: tuple[torch.Tensor, ...]) -> dict[int, float]:
-    """How far noise of the size of roundings moves each floating-point result, by id."""
+    """How far each floating-point result moves, by id: by noise of roundings' size, and without those of 16 bits."""
     moves: dict[int, float] = {}
+
+    def note(ones, others, margin):
+        for one, other in zip(ones, others, strict=True):
+            if one.is_floating_point() and one.shape == other.shape and one.numel():
+                away = (one.double() - other.double()).abs()
+                moves[id(one)] = max(moves.get(id(one), 0.0), margin * away.nan_to_num(0, 0).max().item())
+
     for run in range(NOISY_RUNS):
         twins = clone_arguments(tensors)
         torch.default_generator.manual_seed(RANDOM_SEED)
         with Noise(run):
             results = reference(*twins)
-        for one, other in zip([*sides.eager_inputs, *sides.eager], [*twins, *results], strict=True):
-            if one.is_floating_point() and one.shape == other.shape and one.numel():
-                away = (one.double() - other.double()).abs()
-                moves[id(one)] = max(moves.get(id(one), 0.0), NOISE_MARGIN * away.nan_to_num(0, 0).max().item())
+        note([*sides.eager_inputs, *sides.eager], [*twins, *results], NOISE_MARGIN)
+    if any(t.dtype in HALVES for t in tensors):
+        torch.default_generator.manual_seed(RANDOM_SEED)
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # an operator that wants several dtypes
+            note(sides.eager, in_float32(reference)(*clone_arguments(tensors)), 1)
     return moves
 
 
@@ -216,13 +237,14 @@ def eager_overflows(eager: Any, tensors: tuple[torch.Tensor, ...]) -> bool:
 
 
 def in_float32(eager: Any) -> Callable[..., list[Any]]:
-    """The function of float16 tensors with only its results rounded."""
+    """The function of tensors of 16 bits with only its results rounded."""
 
-    def convert(tensors, source, target):
-        return [t.to(target) if t.dtype is source else t for t in tensors]
+    def run(*tensors):
+        half = next(t.dtype for t in tensors if t.dtype in HALVES)
+        results = eager(*(t.float() if t.dtype is half else t for t in tensors))
+        return [r.to(half) if r.dtype is torch.float32 else r for r in results]
 
-    wide, half = torch.float32, torch.float16
-    return lambda *tensors: convert(eager(*convert(tensors, half, wide)), wide, half)
+    return run
 
 
 def why_no_reference(door: Door, eager: Any, tensors: tuple[torch.Tensor, ...]) -> str:

@@ -24,6 +24,16 @@ def test_an_exact_operator_gets_no_such_room():
         compare(lambda x: [x * 2], lambda x: [x * 2.00001])
 
 
+def test_what_16_bits_lose_in_eager_may_be_kept():
+    x = torch.tensor([[7.6562, -6.125, 0.0781]]).bfloat16()
+    eager = lambda x: [x.log_softmax(1)[:, :1]]  # noqa: E731  a sum of 1.0005 in bf16 is 1
+    exact = eager(x.double())[0].bfloat16()
+    assert eager(x)[0] == 0 != exact
+    doors.compare(eager, doors.Door(lambda x: [exact], eager, doors.Bound(4, 3)), (x,), "here")
+    with pytest.raises(AssertionError, match="off by"):
+        doors.compare(eager, doors.Door(lambda x: [exact * 3], eager, doors.Bound(4, 3)), (x,), "here")
+
+
 def test_what_only_our_decompositions_prevent_is_a_fault(monkeypatch):
     def asks_for_data(x):
         return x if x.sum() > 0 else -x

@@ -1,16 +1,20 @@
 """Every operator of PyTorch's own op_db, in six dtypes, equals eager: see doors.py for what is compared.
 
 One sample for each operator and dtype runs always, through the direct door, and a tenth of them through torch.compile;
-in-place variants with one sample in one dtype. Every sample runs with ./dev test --slow.
+in-place variants, and tensors given as out=, with one sample in one dtype. Every sample runs with ./dev test --slow.
 """
 
+import itertools
+
 import pytest
-from ops.doors import NoReferenceError, direct_door, dynamo_door, run_sample
+from ops.doors import NoReferenceError, direct_door, dynamo_door, run_sample, run_together
 from ops.exceptions import listed
 from ops.samples import (
+    OUTS,
     channels_last,
     draw,
     dtypes_of,
+    grouped,
     laid_out,
     largest_samples,
     layouts,
@@ -19,6 +23,7 @@ from ops.samples import (
     operators,
     samples_of,
     turned,
+    with_out,
 )
 
 COMPILED = [name for name in operators() if draw(name, "torch.compile") % 10 == 0 and dtypes_of(name)]
@@ -36,6 +41,9 @@ FAKE_STRIDES = {
     "resize_as_",
 }
 IN_PLACE = [name for name, op in operators().items() if op.inplace_variant and dtypes_of(name)]
+# Samples in one graph.
+TOGETHER = 16
+WITH_OUT = [name for name, op in operators().items() if op.supports_out and dtypes_of(name)]
 
 
 def exception_of(sample, make_door, name):
@@ -62,10 +70,18 @@ def test_one_sample_for_each_dtype(name):
             check(sample, direct_door, name, dtype, "that stands for all")
 
 
-def check_in_place(sample, name, dtype, index):
+def check_every(samples, door_of, name, dtype):
+    """Many samples in one graph, which is quicker, and one by one where that goes wrong."""
+    for group in grouped(samples, TOGETHER):
+        if len(group) > 1 and all(door_of(sample) is direct_door for sample in group) and run_together(group, name):
+            continue
+        for sample in group:
+            check(sample, door_of(sample), name, dtype, sample.index)
+
+
+def writing_door(sample):
     """A new shape of an operand is for AOTAutograd to pass on, which only torch.compile has."""
-    door = direct_door if layouts_after(sample) == layouts(sample.tensors) else dynamo_door
-    check(sample, door, f"{name}_", dtype, index)
+    return direct_door if layouts_after(sample) == layouts(sample.tensors) else dynamo_door
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
@@ -73,7 +89,7 @@ def test_in_place(name):
     dtypes = dtypes_of(name)
     dtype = dtypes[draw(name, "in place") % len(dtypes)]
     if sample := one_sample(name, dtype, in_place=True):
-        check_in_place(sample, name, dtype, "that stands for all")
+        check(sample, writing_door(sample), f"{name}_", dtype, "that stands for all")
 
 
 @pytest.mark.slow
@@ -81,16 +97,36 @@ def test_in_place(name):
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_every_sample_in_place(name):
     for dtype in dtypes_of(name):
-        for index, sample in enumerate(samples_of(name, dtype, in_place=True)):
-            check_in_place(sample, name, dtype, index)
+        check_every(samples_of(name, dtype, in_place=True), writing_door, f"{name}_", dtype)
+
+
+def check_out(name, dtype, change):
+    sample = one_sample(name, dtype)
+    given = with_out(sample, change) if sample else None
+    if given:
+        check(given, writing_door(given), f"{name}(out)", dtype, f"that stands for all, with out= ({change.__name__}),")
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out(name):
+    dtypes = dtypes_of(name)
+    place = draw(name, "out")
+    check_out(name, dtypes[place % len(dtypes)], OUTS[place // len(dtypes) % len(OUTS)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_every_kind_of_out(name):
+    for dtype, change in itertools.product(dtypes_of(name), OUTS):
+        check_out(name, dtype, change)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_every_sample(name, dtype):
-    for index, sample in enumerate(samples_of(name, dtype)):
-        check(sample, direct_door, name, dtype, index)
+    check_every(samples_of(name, dtype), lambda sample: direct_door, name, dtype)
 
 
 def layout_cases():
