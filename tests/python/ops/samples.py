@@ -111,7 +111,7 @@ def takes_other_data(sample: Sample) -> bool:
 def turned(tensor: torch.Tensor) -> torch.Tensor:
     """The same elements, those of the first dimension next to one another in memory."""
     order = range(tensor.dim())[::-1]
-    return torch.empty(tensor.shape[::-1], dtype=tensor.dtype).permute(*order).copy_(tensor)
+    return torch.empty(tensor.shape[::-1], dtype=tensor.dtype).permute(tuple(order)).copy_(tensor)
 
 
 def channels_last(tensor: torch.Tensor) -> torch.Tensor:
