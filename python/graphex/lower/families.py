@@ -2,6 +2,7 @@
 
 from . import (  # noqa: F401
     compositions,
+    convolution,
     creation,
     elementwise,
     indexing,
