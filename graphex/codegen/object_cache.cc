@@ -71,18 +71,22 @@ bool write_all(int descriptor, const char* data, size_t bytes) {
   return true;
 }
 
-void make_folders(const std::string& folder) {
-  for (size_t end = folder.find('/', 1); end != std::string::npos; end = folder.find('/', end + 1))
-    mkdir(folder.substr(0, end).c_str(), 0700);
-  mkdir(folder.c_str(), 0700);
+// 0, or why the first that couldn't be made couldn't, which matters only if it isn't there.
+int make_folders(const std::string& folder) {
+  int reason = 0;
+  for (size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
+    if (mkdir(folder.substr(0, end).c_str(), 0700) != 0 && errno != EEXIST && reason == 0) reason = errno;
+    if (end == std::string::npos) return reason;
+  }
 }
 
-// The opened folder, or -1 and the reason.
-int open_folder(const std::string& folder, std::string& problem) {
+// The opened folder, or -1 and the reason; `unmade` says why it couldn't be made.
+int open_folder(const std::string& folder, int unmade, std::string& problem) {
   File directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
   if (!directory.ok() || fstat(directory.get(), &info) != 0) {
     problem = "cannot open the folder " + folder + ": " + std::strerror(errno);
+    if (unmade != 0) problem += std::string(", nor make it: ") + std::strerror(unmade);
     return -1;
   }
   if (!only_we_write(info)) {
@@ -150,9 +154,9 @@ ObjectCache::ObjectCache(const std::string& folder) : folder_(folder + "/kernels
     problem_ = "neither GRAPHEX_CACHE_DIR nor HOME is set";
     return;
   }
-  make_folders(folder_);
-  const File outer(open_folder(folder, problem_));
-  if (outer.ok()) directory_ = open_folder(folder_, problem_);
+  const int unmade = make_folders(folder_);
+  const File outer(open_folder(folder, unmade, problem_));
+  if (outer.ok()) directory_ = open_folder(folder_, unmade, problem_);
 }
 
 ObjectCache::~ObjectCache() {

@@ -256,5 +256,15 @@ TEST_F(ObjectCacheFile, AnImpossibleFolderIsAProblemOnly) {
   EXPECT_NE(ObjectCache("").problem().find("HOME"), std::string::npos);
 }
 
+TEST_F(ObjectCacheFile, AFolderThatCannotBeMadeTellsWhy) {
+  chmod(folder_.c_str(), 0555);
+  const int failed = as_nobody([&] {
+    const std::string problem = ObjectCache(folder_ + "/absent").problem();
+    return problem.find("nor make it: Permission denied") == std::string::npos ? 1 : 0;
+  });
+  chmod(folder_.c_str(), 0755);
+  EXPECT_EQ(failed, 0);
+}
+
 }  // namespace
 }  // namespace graphex::codegen
