@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "graphex/base/block_format.h"
 #include "graphex/base/error.h"
 #include "graphex/kernels/attention/attention.h"
+#include "graphex/kernels/blocks/blocks.h"
 #include "graphex/kernels/matmul/matmul.h"
 #include "graphex/kernels/qmatmul/qmatmul.h"
 #include "graphex/ops/checks.h"
@@ -77,12 +79,15 @@ void lower_matmul(Lowering& out, Node& node) {
 
 constexpr int64_t kMaxQuantK = 131072;  // four rows fit in scratch, and their integer sums in 32 bits
 
-bool quantized_linear_fits(const Node& node) {
+bool has_dense_rows(const Node& node) {
   const auto dense_rows = [](const Value* value) {
     return value->type.strides.back().is(1) || value->type.shape.back().is(1);
   };
-  return in_f32(node) && node.inputs[0]->type.shape[1].constant() <= kMaxQuantK && dense_rows(node.out()) &&
-         std::all_of(node.inputs.begin(), node.inputs.end(), dense_rows);
+  return dense_rows(node.out()) && std::all_of(node.inputs.begin(), node.inputs.end(), dense_rows);
+}
+
+bool quantized_linear_fits(const Node& node) {
+  return in_f32(node) && node.inputs[0]->type.shape[1].constant() <= kMaxQuantK && has_dense_rows(node);
 }
 
 void lower_quantized_linear(Lowering& out, Node& node) {
@@ -103,6 +108,29 @@ void lower_quantized_linear(Lowering& out, Node& node) {
            node,
            {out.pointer(node.out(), true), out.pointer(node.inputs[0]), out.pointer(node.inputs[1]),
             out.pointer(node.inputs[2]), out.pointer(node.inputs[bias ? 3 : 0])},
+           std::move(sizes));
+}
+
+constexpr int64_t kMaxBlocksK = 524288;  // four rows fit in scratch
+
+bool block_linear_fits(const Node& node) {
+  return in_f32(node) && node.inputs[0]->type.shape[1].constant() <= kMaxBlocksK && has_dense_rows(node);
+}
+
+void lower_block_linear(Lowering& out, Node& node) {
+  const ir::Type &x = node.inputs[0]->type, &w = node.inputs[1]->type, &y = node.out()->type;
+  const bool bias = node.inputs.size() > 2;
+  std::vector<SizeId> sizes;
+  for (const Expr& each : {x.shape[0], y.shape[1], x.shape[1], x.strides[0], w.strides[0], y.strides[0]})
+    sizes.push_back(out.size(each));
+  const std::string dtype(name_of(x.dtype));
+  out.hand("blocks_" + dtype, "gx_blocks_" + dtype,
+           {{"GX_FORMAT", find_block_format(node.text("format"))->id},
+            {"GX_BIAS", bias},
+            {"GX_M", x.shape[0].is(1) ? 1 : -1}},
+           node,
+           {out.pointer(node.out(), true), out.pointer(node.inputs[0]), out.pointer(node.inputs[1]),
+            out.pointer(node.inputs[bias ? 2 : 0])},
            std::move(sizes));
 }
 
@@ -187,6 +215,7 @@ const KernelTable& table() {
     rows.merge(line_kernels());
     rows.merge(KernelTable{{"addmm", {lower_matmul, matmul_fits}},
                            {"attention", {lower_attention, attention_fits}},
+                           {"block_linear", {lower_block_linear, block_linear_fits}},
                            {"cat", {lower_cat, always}},
                            {"matmul", {lower_matmul, matmul_fits}},
                            {"quantized_linear", {lower_quantized_linear, quantized_linear_fits}},

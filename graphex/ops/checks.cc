@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "graphex/base/block_format.h"
+
 namespace graphex::ops {
 namespace {
 
@@ -164,6 +166,24 @@ void check_quantized_linear(const ir::Node& node) {
   require(node.out()->type.dtype == x.dtype, node, "the result must have x's dtype");
   require_shape(node, *node.out(), {x.shape[0], s.shape[0]});
   node.flag("round_input");
+}
+
+void check_block_linear(const ir::Node& node) {
+  const ir::Type &x = in(node, 0), &w = in(node, 1), &y = node.out()->type;
+  const BlockFormat* format = find_block_format(node.text("format"));
+  require(format != nullptr, node, "unknown format '", node.text("format"), "'");
+  require(x.rank() == 2 && w.rank() == 2 && y.rank() == 2, node, "expected matrices");
+  require(is_float(x.dtype) && y.dtype == x.dtype && w.dtype == DType::kU8, node,
+          "x and the result must be of one float dtype, the blocks u8");
+  const ir::Expr &k = x.shape[1], &n = y.shape[1];
+  require(k.is_constant() && n.is_constant() && k.constant() > 0 && k.constant() % format->elements == 0, node,
+          "expected rows of a multiple of ", format->elements, " elements; got ", shape_text(x.shape));
+  require_shape(node, *node.out(), {x.shape[0], n});
+  const int64_t tiles = (n.constant() + kTileRows - 1) / kTileRows;
+  require_shape(node, *node.inputs[1], {ir::Expr(tiles), ir::Expr(tile_bytes(*format, k.constant()))});
+  if (node.inputs.size() < 3) return;
+  require_shape(node, *node.inputs[2], {n});
+  require(in(node, 2).dtype == x.dtype, node, "the bias must have x's dtype");
 }
 
 void check_index_select(const ir::Node& node) {

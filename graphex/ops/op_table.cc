@@ -52,6 +52,7 @@ const OpDef kTable[] = {
     {"argmax", OpKind::kKernel, 1, 1, -1, check_arg_reduction},
     {"argmin", OpKind::kKernel, 1, 1, -1, check_arg_reduction},
     {"attention", OpKind::kKernel, 3, 4, -1, check_attention, 2},
+    {"block_linear", OpKind::kKernel, 2, 3, -1, check_block_linear},
     {"cat", OpKind::kKernel, 1, -1, -1, check_cat},
     {"cumsum", OpKind::kKernel, 1, 1, -1, check_same_type_rank},
     {"gather", OpKind::kKernel, 2, 2, -1, check_gather},

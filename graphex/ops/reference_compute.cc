@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graphex/base/block_values.h"
 #include "graphex/ops/checks.h"
 #include "graphex/ops/reference.h"
 
@@ -126,6 +127,13 @@ int64_t weight_at(const Array& w, int64_t n, int64_t k) {
   return (k % 32 < 16 ? pair & 15 : pair >> 4) - 8;
 }
 
+struct Rounding {
+  float inverse, step;
+};
+
+// Of values whose largest magnitude is `most`, to 8 bits.
+Rounding rounding_of(float most) { return {std::isfinite(127.0f / most) ? 127.0f / most : 0.0f, most / 127.0f}; }
+
 // The steps in f32 of a row's rounding are part of the meaning; a row with an infinity or a NaN becomes NaN.
 std::vector<double> rounded_row(const Array& x, int64_t m, float& scale) {
   float most = 0, spoilt = 0;
@@ -135,12 +143,11 @@ std::vector<double> rounded_row(const Array& x, int64_t m, float& scale) {
     most = std::max(most, std::abs(value));
     spoilt += value * 0.0f;
   }
-  most += spoilt;
-  const float inverse = std::isfinite(127.0f / most) ? 127.0f / most : 0.0f;
-  scale = most / 127.0f;
+  const Rounding rounding = rounding_of(most + spoilt);
+  scale = rounding.step;
   std::vector<double> row;
   for (int64_t k = 0; k < length; ++k)
-    row.push_back(std::nearbyint(static_cast<float>(element(x, std::vector{m, k}).f) * inverse));
+    row.push_back(std::nearbyint(static_cast<float>(element(x, std::vector{m, k}).f) * rounding.inverse));
   return row;
 }
 
@@ -160,6 +167,46 @@ void quantized_linear(const Call& call) {
       sum *= static_cast<double>(scale);
       if (call.in.size() > 3) sum += element(*call.in[3], std::vector{n}).f;
       call.out[0]->data[position(*call.out[0], std::vector{m, n})] = {sum, 0};
+    }
+  }
+}
+
+// Rows round group by group, as the kernel's contract says.
+std::vector<double> rounded_groups(const Array& x, int64_t m) {
+  std::vector<double> row;
+  for (int64_t k = 0; k < x.shape[1]; k += kBlockGroup) {
+    const auto value = [&](int64_t i) { return static_cast<float>(element(x, std::vector{m, k + i}).f); };
+    float most = 0, spoilt = 0;
+    for (int64_t i = 0; i < kBlockGroup; ++i) {
+      most = std::max(most, std::abs(value(i)));
+      spoilt += value(i) * 0.0f;
+    }
+    const Rounding rounding = rounding_of(most + spoilt);
+    for (int64_t i = 0; i < kBlockGroup; ++i)
+      row.push_back(std::nearbyint(value(i) * rounding.inverse) * static_cast<double>(rounding.step));
+  }
+  return row;
+}
+
+void block_linear(const Call& call) {
+  const Array &x = *call.in[0], &w = *call.in[1], &y = *call.out[0];
+  const BlockFormat& format = *find_block_format(call.node.text("format"));
+  std::vector<uint8_t> tile(static_cast<size_t>(w.shape[1])), block(static_cast<size_t>(format.bytes));
+  for (int64_t n = 0; n < y.shape[1]; ++n) {
+    for (size_t i = 0; i < tile.size(); ++i)
+      tile[i] = static_cast<uint8_t>(element(w, std::vector{n / kTileRows, static_cast<int64_t>(i)}).i);
+    std::vector<double> weights;
+    for (int64_t k = 0; k < x.shape[1]; ++k) {
+      const int64_t at = k % format.elements;
+      if (at == 0)
+        from_tile(format, tile.data(), k / format.elements, static_cast<int>(n % kTileRows), block.data());
+      weights.push_back(block_value(format, block.data(), static_cast<int>(at)));
+    }
+    for (int64_t m = 0; m < x.shape[0]; ++m) {
+      const std::vector<double> row = rounded_groups(x, m);
+      double sum = call.in.size() > 2 ? element(*call.in[2], std::vector{n}).f : 0;
+      for (size_t k = 0; k < row.size(); ++k) sum += row[k] * weights[k];
+      call.out[0]->data[position(y, std::vector{m, n})] = {sum, 0};
     }
   }
 }
@@ -213,6 +260,7 @@ const Evaluators& compute_evaluators() {
       {"argmax", arg_reduce},
       {"argmin", arg_reduce},
       {"attention", attention},
+      {"block_linear", block_linear},
       {"cumsum", cumsum},
       {"matmul", matmul},
       {"prod", reduce},

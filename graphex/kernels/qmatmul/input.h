@@ -2,35 +2,11 @@
 #pragma once
 
 #include "graphex/kernels/qmatmul/dot.h"
+#include "graphex/kernels/rounding.h"
 
 namespace graphex::kernels::qmatmul {
 
 inline constexpr int kPanel = 4;
-
-// What the row is multiplied by to become integers, and each integer by to become the row: 127 / max and max / 127.
-struct RowScale {
-  float to_integers, from_integers;
-};
-
-template <class T>
-GX_INLINE RowScale scale_of(const T* row, int64_t k) {
-  Vec largest = {}, spoilt = {};
-#pragma clang loop unroll(disable)
-  for (int64_t at = 0; at < k; at += kLanes) {
-    const Vec x = load_floats<kLanes>(row + at);
-    largest = __builtin_elementwise_max(largest, __builtin_elementwise_abs(x));
-    spoilt += x * 0.0f;  // NaN from an infinity or a NaN on
-  }
-  const float most = __builtin_reduce_max(largest) + sum_lanes(spoilt, spoilt, spoilt, spoilt)[0];
-  const float inverse = 127.0f / most;
-  return {inverse <= 3.4028235e38f ? inverse : 0.0f, most / 127.0f};  // what is too small for that becomes 0
-}
-
-// The integers nearest to x * scale: adding 1.5 * 2^23 leaves them, rounded to even, in the low bits.
-GX_INLINE Ints<kLanes> nearest(Vec x, float scale) {
-  const Vec shifted = x * scale + 12582912.0f;
-  return __builtin_bit_cast(Ints<kLanes>, shifted) - 0x4b400000;
-}
 
 // Row `row` of a panel of `rows`.
 template <class T>
@@ -58,7 +34,7 @@ GX_INLINE void pack(Element* panels, float* scales, const T* x, int64_t stride, 
 #pragma clang loop unroll(disable)
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t first = row / kPanel * kPanel;
-    const RowScale scale = GX_INPUT == 1 ? scale_of(x + row * stride, k) : RowScale{1, 1};
+    const RoundingScale scale = GX_INPUT == 1 ? rounding_scale(x + row * stride, k) : RoundingScale{1, 1};
     scales[row] = scale.from_integers;
     pack_row(panels + first * k, panel_rows(rows, first), row - first, x + row * stride, k, scale.to_integers);
   }

@@ -1,0 +1,3 @@
+#include "graphex/kernels/blocks/entry.h"
+
+GX_BLOCKS_ENTRY(gx_blocks_f32, float)
