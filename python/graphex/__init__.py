@@ -9,11 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain", "quantize"]
+__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain", "load_gguf_linears", "quantize"]
 
 _HOMES = {
     "compile_fx": "backend",
     "explain": "report",
+    "load_gguf_linears": "gguf",
     "quantize": "quantization",
     "UnsupportedError": "lower.errors",
     "OptionError": "options",
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .backend import compile_fx
     from .lower.errors import UnsupportedError
     from .options import OptionError
+    from .gguf import load_gguf_linears
     from .quantization import quantize
     from .report import explain
 

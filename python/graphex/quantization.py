@@ -195,11 +195,16 @@ def quantize(
             layer, new = _quantized(name, linear, chosen, group, skip)
             made[id(linear)] = new
             report.layers.append(layer)
+    put_layers(model, linears, made)
+    return report
+
+
+def put_layers(model: nn.Module, linears: list[tuple[str, nn.Linear]], made: dict[int, nn.Module]) -> None:
+    """Puts made[id(linear)] in the place of each linear layer, under every name that it has."""
     for name, linear in linears:
         parent, _, last = name.rpartition(".")
         if name and made[id(linear)] is not linear:
             setattr(model.get_submodule(parent), last, made[id(linear)])
-    return report
 
 
 def _quantized(

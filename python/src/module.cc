@@ -12,6 +12,7 @@
 #include <map>
 
 #include "call.h"
+#include "gguf.h"
 #include "gil.h"
 #include "graphex/base/error.h"
 #include "graphex/codegen/code_memory.h"
@@ -168,6 +169,7 @@ NB_MODULE(_core, m) {
       .def("__call__", &gx::python::Compiled::call, "args"_a)
       .def("explain", &gx::python::Compiled::explain)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
+  gx::python::define_gguf(m);
   m.def("probe", &probe, "workers"_a = 0);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
