@@ -25,7 +25,7 @@ struct BlockFormat {
   BlockFormatId id;
   std::string_view name;
   uint32_t gguf_type;
-  int64_t elements, bytes;  // of a row's block
+  int64_t elements, bytes;               // of a row's block
   std::array<BlockSection, 4> sections;  // in a tile's order; unused ones are empty
 };
 

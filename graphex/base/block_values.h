@@ -60,7 +60,8 @@ inline void to_tile(const BlockFormat& format, int64_t k, const uint8_t* const r
       for (int at = 0; at < section.bytes; at += section.unit)
         for (int row = 0; row < kTileRows; ++row, tile += section.unit)
           if (rows[row])
-            std::memcpy(tile, rows[row] + block * format.bytes + section.offset + at, static_cast<size_t>(section.unit));
+            std::memcpy(tile, rows[row] + block * format.bytes + section.offset + at,
+                        static_cast<size_t>(section.unit));
           else
             std::memset(tile, 0, static_cast<size_t>(section.unit));
 }

@@ -198,8 +198,7 @@ void block_linear(const Call& call) {
     std::vector<double> weights;
     for (int64_t k = 0; k < x.shape[1]; ++k) {
       const int64_t at = k % format.elements;
-      if (at == 0)
-        from_tile(format, tile.data(), k / format.elements, static_cast<int>(n % kTileRows), block.data());
+      if (at == 0) from_tile(format, tile.data(), k / format.elements, static_cast<int>(n % kTileRows), block.data());
       weights.push_back(block_value(format, block.data(), static_cast<int>(at)));
     }
     for (int64_t m = 0; m < x.shape[0]; ++m) {

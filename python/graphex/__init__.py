@@ -22,9 +22,9 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from .backend import compile_fx
+    from .gguf import load_gguf_linears
     from .lower.errors import UnsupportedError
     from .options import OptionError
-    from .gguf import load_gguf_linears
     from .quantization import quantize
     from .report import explain
 

@@ -38,9 +38,7 @@ def block_linear(
 
 
 @block_linear.register_fake
-def _(
-    x: torch.Tensor, blocks: torch.Tensor, bias: torch.Tensor | None, out_features: int, format: str
-) -> torch.Tensor:
+def _(x: torch.Tensor, blocks: torch.Tensor, bias: torch.Tensor | None, out_features: int, format: str) -> torch.Tensor:
     return x.new_empty(x.shape[0], out_features)
 
 

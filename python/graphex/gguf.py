@@ -58,13 +58,11 @@ def load_gguf_linears(
     return report
 
 
-def _loaded(
-    source: Any, name: str, linear: nn.Linear, names: Any, check: bool
-) -> tuple[Layer, nn.Module]:
+def _loaded(source: Any, name: str, linear: nn.Linear, names: Any, check: bool) -> tuple[Layer, nn.Module]:
     before = sum(p.numel() * p.element_size() for p in linear.parameters())
     tensor = _tensor_of(source, name, names)
     reason = _reason_to_leave(source, name, linear, tensor)
-    if reason:
+    if reason or tensor is None:
         return Layer(name, before, before, left=reason), linear
     format, shape = source.tensors[tensor]
     if list(shape) != list(linear.weight.shape):

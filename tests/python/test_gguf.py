@@ -5,6 +5,7 @@ import re
 import struct
 
 import gguf
+import graphex.gguf as loading
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,6 @@ from graphex.blocks import BlockLinear, block_linear, dequantized, formats
 from torch import nn
 
 import graphex
-import graphex.gguf as loading
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -48,20 +48,34 @@ class Reader {
 
   Metadata value(uint32_t type, uint64_t nesting = 0) {
     switch (type) {
-      case kU8: return uint64_t{number<uint8_t>()};
-      case kI8: return int64_t{number<int8_t>()};
-      case kU16: return uint64_t{number<uint16_t>()};
-      case kI16: return int64_t{number<int16_t>()};
-      case kU32: return uint64_t{number<uint32_t>()};
-      case kI32: return int64_t{number<int32_t>()};
-      case kF32: return double{number<float>()};
-      case kBool: return number<uint8_t>() != 0;
-      case kString: return text();
-      case kArray: return array(nesting);
-      case kU64: return number<uint64_t>();
-      case kI64: return number<int64_t>();
-      case kF64: return number<double>();
-      default: fail(ErrorKind::kInvalidArgument, "GGUF: metadata of the unknown type ", type, " at offset ", at_);
+      case kU8:
+        return uint64_t{number<uint8_t>()};
+      case kI8:
+        return int64_t{number<int8_t>()};
+      case kU16:
+        return uint64_t{number<uint16_t>()};
+      case kI16:
+        return int64_t{number<int16_t>()};
+      case kU32:
+        return uint64_t{number<uint32_t>()};
+      case kI32:
+        return int64_t{number<int32_t>()};
+      case kF32:
+        return double{number<float>()};
+      case kBool:
+        return number<uint8_t>() != 0;
+      case kString:
+        return text();
+      case kArray:
+        return array(nesting);
+      case kU64:
+        return number<uint64_t>();
+      case kI64:
+        return number<int64_t>();
+      case kF64:
+        return number<double>();
+      default:
+        fail(ErrorKind::kInvalidArgument, "GGUF: metadata of the unknown type ", type, " at offset ", at_);
     }
   }
 
@@ -110,8 +124,8 @@ Place read_tensor(Reader& in, Tensor& tensor) {
   uint64_t count = 1;
   for (uint32_t i = 0; i < rank; ++i) {
     const auto size = in.number<uint64_t>();
-    GX_CHECK(size <= INT64_MAX && !__builtin_mul_overflow(count, size, &count) && count <= INT64_MAX,
-             "GGUF: tensor '", tensor.name, "' is too large");
+    GX_CHECK(size <= INT64_MAX && !__builtin_mul_overflow(count, size, &count) && count <= INT64_MAX, "GGUF: tensor '",
+             tensor.name, "' is too large");
     tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
   }
   tensor.type = in.number<uint32_t>();

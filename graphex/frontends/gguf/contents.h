@@ -21,9 +21,9 @@ using Metadata = std::variant<uint64_t, int64_t, double, bool, std::string, Arra
 
 struct Tensor {
   std::string name;
-  uint32_t type;                     // ggml's number
-  std::vector<int64_t> shape;        // outermost first, as PyTorch has it
-  std::span<const uint8_t> data;     // empty where the type isn't known
+  uint32_t type;                  // ggml's number
+  std::vector<int64_t> shape;     // outermost first, as PyTorch has it
+  std::span<const uint8_t> data;  // empty where the type isn't known
 };
 
 struct Contents {

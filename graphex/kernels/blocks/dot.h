@@ -38,8 +38,8 @@ inline constexpr int kRun = Format::kSum;
 
 // The factors lie in both halves of each lane, as 16-bit integers.
 GX_INLINE Dots total(Shorts<16> sum, Dots factors) {
-  return __builtin_bit_cast(Dots, __builtin_ia32_pmaddwd256(__builtin_bit_cast(Shorts16, sum),
-                                                            __builtin_bit_cast(Shorts16, factors)));
+  return __builtin_bit_cast(
+      Dots, __builtin_ia32_pmaddwd256(__builtin_bit_cast(Shorts16, sum), __builtin_bit_cast(Shorts16, factors)));
 }
 GX_INLINE Dots total(Shorts<16> sum) { return total(sum, Dots(0x10001)); }
 GX_INLINE Dots as_pairs(Dots factors) { return factors << 16 | (factors & 0xffff); }
@@ -75,8 +75,8 @@ GX_INLINE Dots add_products(Dots sum, Quads w, Quads x) {
     const Dots wide = __builtin_convertvector(weights, Dots);
     return (Format::kSigned ? wide << 24 >> 24 : wide) * (__builtin_convertvector(inputs, Dots) << 24 >> 24);
   };
-  return sum + product(w.even.even, x.even.even) + product(w.odd.even, x.odd.even) +
-         product(w.even.odd, x.even.odd) + product(w.odd.odd, x.odd.odd);
+  return sum + product(w.even.even, x.even.even) + product(w.odd.even, x.odd.even) + product(w.even.odd, x.even.odd) +
+         product(w.odd.odd, x.odd.odd);
 #endif
 }
 #endif

@@ -85,8 +85,8 @@ struct Layer {
 #pragma unroll
       for (int row = 0; row < R; ++row) {
         if (kTotalOffset<Format> != 0) sums[row][column] -= x[row].offsets[0];
-        totals[row][column] = multiply_add(__builtin_convertvector(sums[row][column], Rows), scale * x[row].scale,
-                                           totals[row][column]);
+        totals[row][column] =
+            multiply_add(__builtin_convertvector(sums[row][column], Rows), scale * x[row].scale, totals[row][column]);
         if constexpr (Format::kMinimum)
           totals[row][column] =
               multiply_add(Format::minimum(block[column]), Rows(x[row].scaled_sum), totals[row][column]);
@@ -102,8 +102,7 @@ struct Layer {
     Dots sums[R][C] = {}, factors[C], pairs[C];
 #pragma unroll
     for (int column = 0; column < C; ++column) {
-      factors[column] =
-          Format::scale_factors(unpacked[column], block[column], step * Format::kGroups + kGroup, kPart);
+      factors[column] = Format::scale_factors(unpacked[column], block[column], step * Format::kGroups + kGroup, kPart);
       pairs[column] = as_pairs(factors[column]);
     }
     dots<R, C, kGroup, kPart * kCount, kCount>(block, step, x, pairs, sums);
@@ -112,8 +111,8 @@ struct Layer {
 #pragma unroll
       for (int column = 0; column < C; ++column) {
         if (kTotalOffset<Format> != 0) sums[row][column] -= factors[column] * x[row].offsets[kPart];
-        units[row][column] = multiply_add(__builtin_convertvector(sums[row][column], Rows), Rows(x[row].scale),
-                                          units[row][column]);
+        units[row][column] =
+            multiply_add(__builtin_convertvector(sums[row][column], Rows), Rows(x[row].scale), units[row][column]);
       }
   }
 
@@ -149,8 +148,7 @@ struct Layer {
           const Rows factors = __builtin_convertvector(Format::minimum_factors(unpacked[column], group), Rows);
 #pragma unroll
           for (int row = 0; row < R; ++row)
-            minima[row][column] =
-                multiply_add(factors, Rows(-x[group * R + row].scaled_sum), minima[row][column]);
+            minima[row][column] = multiply_add(factors, Rows(-x[group * R + row].scaled_sum), minima[row][column]);
         }
       add<R, C>(minima, block, &Format::minimum, totals);
     }

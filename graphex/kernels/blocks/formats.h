@@ -37,7 +37,7 @@ struct Block {
   static constexpr int kSteps = kElements / 32 / kGroupsOfStep;
   static constexpr int kOffset = 0;
   static constexpr bool kGrouped = kElements > 32, kMinimum = false, kSigned = false;
-  static constexpr int kScales = 1;   // of a group
+  static constexpr int kScales = 1;                         // of a group
   static constexpr int kStreams = kElements == 32 ? 2 : 1;  // tiles side by side for one row of X
   static constexpr int64_t quad_of(int64_t pair, int half) { return 2 * pair + half; }
   GX_INLINE Rows scale(const char* block) { return halves_at(block); }
