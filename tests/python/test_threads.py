@@ -162,20 +162,29 @@ def test_an_affinity_mask_that_is_narrowed():
 
 
 def test_an_interrupt_during_replays():
+    """PyTorch takes an exception while it checks its guards for one that fails, and may so lose an interrupt: one may."""
     script("""
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore the signal
-        caught = 0
+        caught = sent = 0
+
+        def interrupt(delay, caught_before):
+            global sent
+            time.sleep(delay)
+            while caught == caught_before:
+                sent += 1
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+
         for delay in (0.0005, 0.002, 0.01, 0.03):
-            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
+            thread = threading.Thread(target=interrupt, args=(delay, caught), daemon=True)
             try:
-                timer.start()
+                thread.start()
                 while True:
                     run(x)
             except KeyboardInterrupt:
                 caught += 1
-            timer.join()
             assert torch.equal(run(x), expected)
-        assert caught == 4
+        assert caught == 4 and sent <= 5
     """)
 
 
