@@ -162,7 +162,7 @@ def test_an_affinity_mask_that_is_narrowed():
 
 
 def test_an_interrupt_during_replays():
-    """PyTorch takes an exception while it checks its guards for one that fails, and may so lose an interrupt: one may."""
+    """PyTorch takes an exception in a guard for a guard that fails, and may so lose an interrupt: one is sent again."""
     script("""
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore the signal
         caught = sent = 0
