@@ -12,7 +12,9 @@ from torch import nn
 
 from .blocks import BlockLinear, dequantized, formats
 from .native import core
-from .quantization import Layer, QuantizationReport, put_layers
+from .quantization import Layer, QuantizationReport, replace_linears, why_not_replaceable
+
+Tensors = dict[str, tuple[str, list[int]]]  # name -> type and shape
 
 # A module's name in transformers -> a tensor's name in the file, without ".weight".
 NAMES = [
@@ -47,24 +49,21 @@ def load_gguf_linears(
     or rows that don't agree; `model` is unchanged then.
     """
     source = core().GgufFile(os.fspath(file))
-    report, made = QuantizationReport(os.path.basename(os.fspath(file))), dict[int, nn.Module]()
-    modules = model.named_modules(remove_duplicate=False)
-    linears = [(name, module) for name, module in modules if isinstance(module, nn.Linear)]
-    for name, linear in linears:
-        if id(linear) not in made:
-            layer, made[id(linear)] = _loaded(source, name, linear, names, check)
-            report.layers.append(layer)
-    put_layers(model, linears, made)
+    tensors = source.tensors
+    report = QuantizationReport(os.path.basename(os.fspath(file)))
+    report.layers = replace_linears(model, lambda name, linear: _loaded(source, tensors, name, linear, names, check))
     return report
 
 
-def _loaded(source: Any, name: str, linear: nn.Linear, names: Any, check: bool) -> tuple[Layer, nn.Module]:
+def _loaded(
+    source: Any, tensors: Tensors, name: str, linear: nn.Linear, names: Any, check: bool
+) -> tuple[Layer, nn.Module]:
     before = sum(p.numel() * p.element_size() for p in linear.parameters())
-    tensor = _tensor_of(source, name, names)
-    reason = _reason_to_leave(source, name, linear, tensor)
+    tensor = _tensor_of(tensors, name, names)
+    reason = _reason_to_leave(tensors, name, linear, tensor)
     if reason or tensor is None:
         return Layer(name, before, before, left=reason), linear
-    format, shape = source.tensors[tensor]
+    format, shape = tensors[tensor]
     if list(shape) != list(linear.weight.shape):
         raise ValueError(
             f"load_gguf_linears: {name} is {list(linear.weight.shape)} in the model, {tensor} is {list(shape)} in the"
@@ -79,7 +78,7 @@ def _loaded(source: Any, name: str, linear: nn.Linear, names: Any, check: bool) 
     return Layer(name, before, after, error), new
 
 
-def _tensor_of(source: Any, name: str, names: Any) -> str | None:
+def _tensor_of(tensors: Tensors, name: str, names: Any) -> str | None:
     """The tensor's name in the file, whether it is there or not."""
     if names is not None:
         return names(name) if callable(names) else names.get(name)
@@ -87,23 +86,19 @@ def _tensor_of(source: Any, name: str, names: Any) -> str | None:
         if pattern.fullmatch(name):
             found = pattern.sub(replacement, name) + ".weight"
             # A head that shares the embedding's weight has no tensor of its own.
-            return "token_embd.weight" if found == "output.weight" and found not in source.tensors else found
+            return "token_embd.weight" if found == "output.weight" and found not in tensors else found
     return None
 
 
-def _reason_to_leave(source: Any, name: str, linear: nn.Linear, tensor: str | None) -> str:
-    if not name:
-        return "it is the model itself, which can't be replaced in place"
-    if type(linear) is not nn.Linear:
-        return f"a {type(linear).__name__}"
-    if linear._forward_hooks or linear._forward_pre_hooks:
-        return "it has hooks"
+def _reason_to_leave(tensors: Tensors, name: str, linear: nn.Linear, tensor: str | None) -> str:
+    if reason := why_not_replaceable(name, linear):
+        return reason
     if tensor is None:
         return "no tensor is known for it; see `names`"
-    if tensor not in source.tensors:
+    if tensor not in tensors:
         return f"the file has no {tensor}"
-    if source.tensors[tensor][0] not in formats():
-        return f"{tensor} is {source.tensors[tensor][0]}"
+    if tensors[tensor][0] not in formats():
+        return f"{tensor} is {tensors[tensor][0]}"
     return ""
 
 

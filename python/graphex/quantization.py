@@ -187,24 +187,36 @@ def quantize(
     chosen = SCHEMES[scheme]
     group = group_size or chosen.group
     report = QuantizationReport(scheme)
+    report.layers = replace_linears(model, lambda name, linear: _quantized(name, linear, chosen, group, skip))
+    return report
+
+
+def replace_linears(model: nn.Module, replacement: Callable[[str, nn.Linear], tuple[Layer, nn.Module]]) -> list[Layer]:
+    """Puts each linear layer's replacement in its place, under every name that it has, once all of them are made."""
     made: dict[int, nn.Module] = {}
+    layers = []
     modules = model.named_modules(remove_duplicate=False)
     linears = [(name, module) for name, module in modules if isinstance(module, nn.Linear)]
     for name, linear in linears:
         if id(linear) not in made:
-            layer, new = _quantized(name, linear, chosen, group, skip)
-            made[id(linear)] = new
-            report.layers.append(layer)
-    put_layers(model, linears, made)
-    return report
-
-
-def put_layers(model: nn.Module, linears: list[tuple[str, nn.Linear]], made: dict[int, nn.Module]) -> None:
-    """Puts made[id(linear)] in the place of each linear layer, under every name that it has."""
+            layer, made[id(linear)] = replacement(name, linear)
+            layers.append(layer)
     for name, linear in linears:
         parent, _, last = name.rpartition(".")
         if name and made[id(linear)] is not linear:
             setattr(model.get_submodule(parent), last, made[id(linear)])
+    return layers
+
+
+def why_not_replaceable(name: str, linear: nn.Linear) -> str:
+    """Why no other layer may stand in the place of this one; "" if one may."""
+    if not name:
+        return "it is the model itself, which can't be replaced in place"
+    if type(linear) is not nn.Linear:
+        return f"a {type(linear).__name__}"
+    if linear._forward_hooks or linear._forward_pre_hooks:
+        return "it has hooks"
+    return ""
 
 
 def _quantized(
@@ -238,12 +250,8 @@ def _reason_to_leave(
             return "skipped"
     elif any(fnmatchcase(name, pattern) for pattern in ([skip] if isinstance(skip, str) else skip)):
         return "skipped"
-    if not name:
-        return "it is the model itself, which can't be replaced in place"
-    if type(linear) is not nn.Linear:
-        return f"a {type(linear).__name__}"
-    if linear._forward_hooks or linear._forward_pre_hooks:
-        return "it has hooks"
+    if reason := why_not_replaceable(name, linear):
+        return reason
     if linear.weight.dtype not in (torch.float32, torch.bfloat16, torch.float16) or linear.weight.device.type != "cpu":
         return f"its weight is {linear.weight.dtype} on {linear.weight.device}"
     if linear.in_features % (group or BLOCK) or not linear.in_features:
