@@ -44,6 +44,12 @@ constexpr const BlockFormat* find_block_format(std::string_view name) {
   return nullptr;
 }
 
+constexpr const BlockFormat* find_block_format(uint32_t gguf_type) {
+  for (const BlockFormat& format : kBlockFormats)
+    if (format.gguf_type == gguf_type) return &format;
+  return nullptr;
+}
+
 // Bytes of a tile for rows of k weights.
 constexpr int64_t tile_bytes(const BlockFormat& format, int64_t k) {
   return k / format.elements * format.bytes * kTileRows;

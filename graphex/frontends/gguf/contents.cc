@@ -140,8 +140,7 @@ Place read_tensor(Reader& in, Tensor& tensor) {
 }  // namespace
 
 std::string type_name(uint32_t type) {
-  for (const BlockFormat& format : kBlockFormats)
-    if (format.gguf_type == type) return std::string(format.name);
+  if (const BlockFormat* format = find_block_format(type)) return std::string(format->name);
   for (const PlainType& plain : kPlainTypes)
     if (plain.type == type) return plain.name;
   return "type " + std::to_string(type);
@@ -151,10 +150,10 @@ uint64_t row_bytes(uint32_t type, int64_t k) {
   uint64_t bytes = 0;
   for (const PlainType& plain : kPlainTypes)
     if (plain.type == type && __builtin_mul_overflow(static_cast<uint64_t>(k), plain.bytes, &bytes)) return UINT64_MAX;
-  for (const BlockFormat& format : kBlockFormats)
-    if (format.gguf_type == type && k % format.elements == 0 &&
-        __builtin_mul_overflow(static_cast<uint64_t>(k / format.elements), static_cast<uint64_t>(format.bytes), &bytes))
-      return UINT64_MAX;
+  const BlockFormat* format = find_block_format(type);
+  if (format && k % format->elements == 0 &&
+      __builtin_mul_overflow(static_cast<uint64_t>(k / format->elements), static_cast<uint64_t>(format->bytes), &bytes))
+    return UINT64_MAX;
   return bytes;
 }
 

@@ -32,12 +32,6 @@ void unmap(std::span<const uint8_t> bytes) {
   if (!bytes.empty()) munmap(const_cast<uint8_t*>(bytes.data()), bytes.size());
 }
 
-const BlockFormat* format_of(const Tensor& tensor) {
-  for (const BlockFormat& format : kBlockFormats)
-    if (format.gguf_type == tensor.type) return &format;
-  return nullptr;
-}
-
 }  // namespace
 
 File::File(const std::string& path) : map_(map(path)) {
@@ -58,7 +52,7 @@ const Tensor* File::find(const std::string& name) const {
 }
 
 void pack(const Tensor& tensor, std::span<const int64_t> order, std::span<uint8_t> to) {
-  const BlockFormat* format = format_of(tensor);
+  const BlockFormat* format = find_block_format(tensor.type);
   GX_CHECK(format && tensor.shape.size() == 2 && !tensor.data.empty(), "GGUF: tensor '", tensor.name,
            "' isn't a matrix in blocks that graphex knows but ", type_name(tensor.type));
   const int64_t rows = tensor.shape[0], k = tensor.shape[1], bytes = k / format->elements * format->bytes;

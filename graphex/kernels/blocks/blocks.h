@@ -6,8 +6,8 @@
 // bits of a file's blocks interleaved (base/block_format.h); the last tile may be partly beyond N. K is a multiple of
 // the format's block. Nothing is read outside the operands.
 //
-// X rounds to 8 bits in groups of kGroup: a = 127 / max |x|, q = x * a to nearest even, x ~ q * max / 127. A group's
-// products sum exactly and are scaled into a sum in f32; a group with an infinity or a NaN gives NaN.
+// X rounds to 8 bits in groups of kBlockGroup: a = 127 / max |x|, q = x * a to nearest even, x ~ q * max / 127. A
+// group's products sum exactly and are scaled into a sum in f32; a group with an infinity or a NaN gives NaN.
 //
 // Knobs (all must be set):
 //   GX_FORMAT  a BlockFormatId
