@@ -122,7 +122,9 @@ int main(int argc, char** argv) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     bench.row(dtype, {9, 3, 1, 1024, 64});
     bench.row(dtype, {9, 3, 1, 8192, 64});
+    bench.row(dtype, {9, 3, 1, 32768, 64});
     bench.row(dtype, {32, 8, 1, 8192, 128});
+    bench.row(dtype, {32, 8, 1, 32768, 128});
     bench.row(dtype, {9, 3, 256, 256, 64});
     bench.row(dtype, {9, 3, 2048, 2048, 64});
     bench.row(dtype, {8, 2, 2048, 2048, 128});

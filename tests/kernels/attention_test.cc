@@ -341,5 +341,19 @@ TYPED_TEST(Attention, shows_nan_but_never_reads_past_the_bound) {
   }
 }
 
+// Nor are keys that have left the window.
+TYPED_TEST(Attention, never_reads_keys_before_the_window) {
+  for (int64_t queries : {1, 40}) {
+    Case c = {.queries = queries, .keys = 200, .head_dim = 16, .value_dim = 16, .mask = kMaskBound, .window = 7};
+    Problem<TypeParam> problem(c);
+    for (int64_t& last : problem.bound) last += 130;
+    const int64_t first = problem.bound[0] - c.window + 1;
+    for (int64_t n = 0; n < first * 16; ++n) problem.key[n] = problem.value[n] = TypeParam(std::nan(""));
+    problem.compute_reference();
+    problem.run(codegen::host_isa(), 1);
+    problem.check();
+  }
+}
+
 }  // namespace
 }  // namespace graphex::kernels

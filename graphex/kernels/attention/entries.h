@@ -9,9 +9,10 @@
 namespace graphex::kernels {
 
 template <typename T>
-GX_INLINE const T* at_kv_head(void* const* pointers, AttentionPointer operand, const int64_t* sizes,
-                              AttentionSize stride_b, int64_t b, int64_t kv_head) {
-  return static_cast<const T*>(pointers[operand]) + b * sizes[stride_b] + kv_head * sizes[stride_b + 1];
+GX_INLINE Lines<T> lines_of(void* const* pointers, AttentionPointer operand, const int64_t* sizes,
+                            AttentionSize stride_b, int64_t b, int64_t kv_head) {
+  const int64_t* strides = sizes + stride_b;
+  return {static_cast<const T*>(pointers[operand]) + b * strides[0] + kv_head * strides[1], strides[2]};
 }
 
 template <typename T>
@@ -79,11 +80,11 @@ GX_INLINE void prefill_tile(void* const* pointers, const int64_t* sizes, int64_t
     begin = min_of(begin, rows.begin[r]);
     end = max_of(end, rows.end[r]);
   }
-  const T* keys = at_kv_head<T>(pointers, kKey, sizes, kKeyStrideB, rows.batch, kv_head);
-  const T* values = at_kv_head<T>(pointers, kValue, sizes, kValueStrideB, rows.batch, kv_head);
+  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, rows.batch, kv_head);
+  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, rows.batch, kv_head);
   const int64_t length = keys_per_block(sizes);
   for (int64_t key = begin / length * length; key < end; key += length)
-    attend_packed<T>(rows, sizes, keys, values, key, min_of(length, end - key));
+    attend_packed<T>(rows, sizes, keys, values, key, begin, min_of(length, end - key));
   GX_PLAIN_LOOP
   for (int64_t r = 0; r < rows.count; ++r)
     finish_row<T>(pointers, sizes, rows.batch, rows.first_head + r % split_heads, first_query + r / split_heads,
@@ -127,21 +128,16 @@ GX_INLINE void partial_chunk(void* const* pointers, const int64_t* sizes, int64_
     begin = min_of(begin, rows.begin[r]);
     end = max_of(end, rows.end[r]);
   }
-  begin = max_of(begin / kLanes * kLanes, first);  // whole vectors, so that a row's lanes don't depend on other rows
+  begin = max_of(begin, first);
   end = min_of(end, last);
-  const T* keys = at_kv_head<T>(pointers, kKey, sizes, kKeyStrideB, b, kv_head);
-  const T* values = at_kv_head<T>(pointers, kValue, sizes, kValueStrideB, b, kv_head);
+  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, b, kv_head);
+  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, b, kv_head);
   if (rows.count <= kDirectRows) {
-    const bool more = last + keys_per_chunk(sizes) <= sizes[kKeys];
-    const T* from = keys + begin * sizes[kKeyStrideL];
-    const T* next = more ? keys + last * sizes[kKeyStrideL] : from;
-    if (begin < end)
-      attend_direct<T>(rows, sizes,
-                       {from, values + begin * sizes[kValueStrideL], next, begin, end - begin, nullptr, nullptr});
+    attend_direct<T>(rows, sizes, keys, values, {begin, end}, min_of(last + keys_per_chunk(sizes), sizes[kKeys]));
   } else {
     const int64_t length = keys_per_block(sizes);
-    for (int64_t key = begin; key < end; key += length)
-      attend_packed<T>(rows, sizes, keys, values, key, min_of(length, end - key));
+    for (int64_t key = begin / kLanes * kLanes; key < end; key += length)
+      attend_packed<T>(rows, sizes, keys, values, key, begin, min_of(length, end - key));
   }
   const int64_t width = padded_value_dim(sizes);
   float* workspace = static_cast<float*>(pointers[kWorkspace]);

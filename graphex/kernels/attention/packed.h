@@ -18,39 +18,51 @@ GX_INLINE void transpose(Vec* v) {
   }
 }
 
-// keys[count][depth] -> panels[count / kTileColumns][depth][kTileColumns]; keys beyond count become 0.
+// Keys [key, key + count) -> panels[count / kTileColumns][depth][kTileColumns]; beyond count 0. Those before `first`
+// aren't read and hold anything.
 template <typename T>
-GX_NOINLINE void pack_keys(float* panels, const T* keys, int64_t stride, int64_t count, int64_t depth) {
+GX_NOINLINE void pack_keys(float* panels, const Lines<T>& keys, int64_t key, int64_t first, int64_t count,
+                           int64_t depth) {
   for (int64_t j = 0; j < round_up(count, kTileColumns); j += kLanes) {
     float* panel = panels + j / kTileColumns * kTileColumns * depth + j % kTileColumns;
+    const T* rows[kLanes];
+    GX_PLAIN_LOOP
+    for (int64_t i = 0; i < kLanes; ++i) rows[i] = keys.row(max_of(min_of(key + j + i, key + count - 1), first));
     int64_t d = 0;
     for (; d + kLanes <= depth && j + kLanes <= count; d += kLanes) {
       Vec square[kLanes];
-      for (int i = 0; i < kLanes; ++i) square[i] = load(keys + (j + i) * stride + d);
+      for (int i = 0; i < kLanes; ++i) square[i] = load(rows[i] + d);
       transpose(square);
       for (int i = 0; i < kLanes; ++i) store_as(panel + (d + i) * kTileColumns, square[i]);
     }
     GX_PLAIN_LOOP
     for (; d < depth; ++d) {
       GX_PLAIN_LOOP
-      for (int64_t i = 0; i < kLanes; ++i)
-        panel[d * kTileColumns + i] = j + i < count ? load_float(keys + (j + i) * stride + d) : 0;
+      for (int64_t i = 0; i < kLanes; ++i) panel[d * kTileColumns + i] = j + i < count ? load_float(rows[i] + d) : 0;
     }
   }
 }
 
-// values[count][width] -> panels[width / kTileColumns][count][kTileColumns]; columns beyond width become 0.
+// Values [key, key + count) -> panels[width / kTileColumns][count][kTileColumns]; columns beyond width become 0, and so
+// do values before `first`, which aren't read.
 template <typename T>
-GX_NOINLINE void pack_values(float* panels, const T* values, int64_t stride, int64_t count, int64_t width) {
+GX_NOINLINE void pack_values(float* panels, const Lines<T>& values, int64_t key, int64_t first, int64_t count,
+                             int64_t width) {
   for (int64_t d = 0; d < round_up(width, kTileColumns); d += kLanes) {
     float* panel = panels + d / kTileColumns * kTileColumns * count + d % kTileColumns;
-    if (d + kLanes <= width) {
+    int64_t j = 0;
+    GX_PLAIN_LOOP
+    for (; j < min_of(first - key, count); ++j) store_as(panel + j * kTileColumns, Vec(0.0f));
+    while (j < count) {
+      const T* from = values.row(key + j) + d;
+      const int64_t stop = values.run_end(key + j, key + count) - key;
+      if (d + kLanes <= width) {
 #pragma clang loop unroll_count(4)
-      for (int64_t j = 0; j < count; ++j) store_as(panel + j * kTileColumns, load(values + j * stride + d));
-    } else {
-      GX_PLAIN_LOOP
-      for (int64_t j = 0; j < count; ++j)
-        store_as(panel + j * kTileColumns, load_part(values + j * stride + d, width - d));
+        for (; j < stop; ++j, from += values.stride) store_as(panel + j * kTileColumns, load(from));
+      } else {
+        GX_PLAIN_LOOP
+        for (; j < stop; ++j, from += values.stride) store_as(panel + j * kTileColumns, load_part(from, width - d));
+      }
     }
   }
 }
@@ -90,16 +102,16 @@ GX_INLINE void attend_group(const Rows& rows, const int64_t* sizes, int64_t firs
                         shrink);
 }
 
-// Attention of all rows to keys [key, key + count).
+// Attention of all rows to keys [key, key + count), of which none sees those before `first_key`.
 template <typename T>
-GX_NOINLINE void attend_packed(const Rows& rows, const int64_t* sizes, const T* keys, const T* values, int64_t key,
-                               int64_t count) {
+GX_NOINLINE void attend_packed(const Rows& rows, const int64_t* sizes, const Lines<T>& keys, const Lines<T>& values,
+                               int64_t key, int64_t first_key, int64_t count) {
   char* scratch = reinterpret_cast<char*>(rows.scratch);
   float* scores = take<float>(&scratch, kTileRows * keys_per_block(sizes));
   float* key_panels = take<float>(&scratch, keys_per_block(sizes) * head_dim(sizes));
   float* value_panels = take<float>(&scratch, keys_per_block(sizes) * padded_value_dim(sizes));
-  pack_keys(key_panels, keys + key * sizes[kKeyStrideL], sizes[kKeyStrideL], count, head_dim(sizes));
-  pack_values(value_panels, values + key * sizes[kValueStrideL], sizes[kValueStrideL], count, value_dim(sizes));
+  pack_keys(key_panels, keys, key, first_key, count, head_dim(sizes));
+  pack_values(value_panels, values, key, first_key, count, value_dim(sizes));
   for (int64_t first = 0; first < rows.padded; first += kTileRows) {
     int64_t begin = key + count, end = 0;
     GX_PLAIN_LOOP

@@ -25,11 +25,27 @@ inline constexpr int64_t kTileColumns = 2 * kLanes;
 inline constexpr int64_t kBlockRows = 96;
 
 GX_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-GX_INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+GX_INLINE constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 GX_INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 struct Range {
   int64_t begin, end;
+};
+
+template <int kValue>
+struct Constant {
+  static constexpr int value = kValue;
+};
+
+// Where the keys, or the values, of one kv head lie.
+template <typename T>
+struct Lines {
+  const T* base;
+  int64_t stride;
+
+  __attribute__((always_inline)) const T* row(int64_t key) const { return base + key * stride; }
+  // Rows [key, result) lie `stride` apart.
+  __attribute__((always_inline)) int64_t run_end(int64_t, int64_t end) const { return end; }
 };
 
 // Head dimensions as constants where the knobs give them.

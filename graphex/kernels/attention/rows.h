@@ -17,6 +17,8 @@ struct Rows {
   int64_t* end;
   const char** mask;  // [padded] start of the row's mask
   float* scratch;     // what is left of the worker's scratch
+  float* ordered;     // direct only: [count][head_dim up to whole groups]
+  float* scores;      // direct only: [count][keys_per_pass]
 };
 
 template <typename P>

@@ -77,6 +77,27 @@ GX_INLINE Vec zip_high(Vec a, Vec b) {
 #endif
 }
 
+// What zip_low and zip_high joined.
+GX_INLINE Vec unzip_even(Vec low, Vec high) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+  return __builtin_shufflevector(low, high, 0, 2, 4, 6);
+#endif
+}
+
+GX_INLINE Vec unzip_odd(Vec low, Vec high) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(low, high, 1, 3, 5, 7);
+#endif
+}
+
 // exp for x <= 0 within 1 ULP; below -87.3 the result is 0 (no subnormals), NaN stays NaN.
 // x = n ln2 + r with |r| <= ln2 / 2; exp(r) = 1 + r + r^2 q(r), q minimax with relative error 4e-9.
 GX_INLINE Vec exp_nonpositive(Vec x) {
