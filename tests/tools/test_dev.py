@@ -47,6 +47,18 @@ def test_an_unknown_bench_and_fuzzer_are_refused_with_the_known():
     assert answer.returncode == 1 and "graph_text" in answer.stderr
 
 
+@pytest.mark.parametrize("verb", ["demo", "coverage"])
+def test_what_runs_python_builds_the_module_alone(verb, monkeypatch):
+    dev, built, started = load_dev(), [], []
+    monkeypatch.setattr(dev, "setup", lambda: None)
+    monkeypatch.setattr(dev, "build", lambda *what: built.append(what))
+    monkeypatch.setattr(dev, "replace_process", started.append)
+    monkeypatch.setattr(sys, "argv", ["dev", verb, "--tokens", "8"])
+    dev.main()
+    assert built == [("release", ["_core"])]
+    assert started[0][-2:] == ["--tokens", "8"] and Path(started[0][1]).exists()
+
+
 def test_a_failing_step_shows_the_end_of_its_log(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(devlib, "LOGS", tmp_path)
     script = "print('the reason'); raise SystemExit(3)"
