@@ -9,7 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["OptionError", "UnsupportedError", "__version__", "compile_fx", "explain", "load_gguf_linears", "quantize"]
+__all__ = [
+    "OptionError",
+    "UnsupportedError",
+    "__version__",
+    "compile_fx",
+    "explain",
+    "load_gguf_linears",
+    "ops",
+    "quantize",
+]
 
 _HOMES = {
     "compile_fx": "backend",
@@ -21,6 +30,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from . import ops
     from .backend import compile_fx
     from .gguf import load_gguf_linears
     from .lower.errors import UnsupportedError
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Loads torch and the rest only when something is asked for."""
+    if name == "ops":
+        return importlib.import_module("graphex.ops")
     if name not in _HOMES:
         raise AttributeError(f"module 'graphex' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"graphex.{_HOMES[name]}"), name)
