@@ -66,7 +66,7 @@ void Program::add_to_tape(const Step& step) {
   tape_.push_back(next);
 }
 
-std::unique_ptr<Frame> Program::take_frame(std::span<const int64_t> symbols) const {
+std::unique_ptr<Frame> Program::take_frame(std::span<const int64_t> symbols, std::shared_ptr<ArenaPool> pool) const {
   GX_ASSERT(static_cast<int>(symbols.size()) == parts_.symbols);
   std::unique_ptr<Frame> frame;
   {
@@ -81,6 +81,7 @@ std::unique_ptr<Frame> Program::take_frame(std::span<const int64_t> symbols) con
     frame->bases.assign(parts_.buffers.size(), nullptr);
   }
   if (!frame->plan || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin())) resize(*frame, symbols);
+  place_arena(*frame, std::move(pool));
   return frame;
 }
 
@@ -103,7 +104,8 @@ void Program::resize(Frame& frame, std::span<const int64_t> symbols) const {
     if (frame.tiles[i] >= kSharedTiles && launch->divisible && launch->divisible(sizes)) frame.shared[i] = shared++;
   }
   frame.shared_launches = shared;
-  use_plan(frame, plan_for(frame));
+  frame.plan = plan_for(frame);
+  frame.placed_at = nullptr;
 }
 
 std::shared_ptr<const Plan> Program::plan_for(const Frame& frame) const {
@@ -124,19 +126,27 @@ std::shared_ptr<const Plan> Program::plan_for(const Frame& frame) const {
   return plan;
 }
 
-void Program::use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const {
-  frame.plan = std::move(plan);
+void Program::place_arena(Frame& frame, std::shared_ptr<ArenaPool> pool) const {
   const size_t needed = static_cast<size_t>(frame.plan->arena_bytes);
-  if (!frame.arena || frame.arena.bytes() < needed) {
+  if (pool) {
+    frame.arena = pool->take(needed);
+    frame.pool = std::move(pool);
+  } else if (!frame.arena || frame.arena.bytes() < needed) {
     frame.arena = {};  // before the new one: the old values are of no use
     frame.arena = MemoryBlock::allocate(needed);
   }
+  if (frame.placed_at == frame.arena.data()) return;
   for (size_t i = 0; i < parts_.buffers.size(); ++i)
     if (parts_.buffers[i].kind == BufferKind::kArena)
       frame.bases[i] = static_cast<char*>(frame.arena.data()) + std::max<int64_t>(frame.plan->offsets[i], 0);
+  frame.placed_at = frame.arena.data();
 }
 
 void Program::give_back(std::unique_ptr<Frame> frame) const {
+  if (frame->pool) {
+    frame->pool->give_back(std::move(frame->arena));
+    frame->pool.reset();
+  }
   const std::lock_guard lock(mutex_);
   if (frame->profile) {
     profile_.resize(frame->times.size());

@@ -16,6 +16,7 @@
 #include "graphex/base/dtype.h"
 #include "graphex/base/error.h"
 #include "graphex/base/kernel_abi.h"
+#include "graphex/runtime/arena_pool.h"
 #include "graphex/runtime/memory.h"
 #include "graphex/runtime/size_program.h"
 #include "graphex/runtime/team.h"
@@ -116,8 +117,8 @@ class Program {
   ~Program();
 
   const ProgramParts& parts() const { return parts_; }
-  // A frame nobody else uses, ready for these symbols. Give it back when done.
-  std::unique_ptr<Frame> take_frame(std::span<const int64_t> symbols) const;
+  // A frame nobody else uses, ready for these symbols, with the pool's memory if there is one. Give it back when done.
+  std::unique_ptr<Frame> take_frame(std::span<const int64_t> symbols, std::shared_ptr<ArenaPool> pool = {}) const;
   void give_back(std::unique_ptr<Frame> frame) const;
   // Runs all steps; input bases are set in the frame before. Throws Error(kIndex) if a kernel found an index out of
   // range.
@@ -143,7 +144,7 @@ class Program {
   void add_to_tape(const Step& step);
   void resize(Frame& frame, std::span<const int64_t> symbols) const;
   std::shared_ptr<const Plan> plan_for(const Frame& frame) const;
-  void use_plan(Frame& frame, std::shared_ptr<const Plan> plan) const;
+  void place_arena(Frame& frame, std::shared_ptr<ArenaPool> pool) const;
   void allocate_for(Frame& frame, Host& host, int begin, int end) const;
   void release_after(Host& host, int begin, int end) const;
   void set_pointers(Frame& frame, int begin, int end) const;
@@ -182,6 +183,8 @@ class Frame {
   std::vector<void*> pointers;           // all launches' pointer arguments
   std::shared_ptr<const Plan> plan;
   MemoryBlock arena;
+  void* placed_at = nullptr;        // the arena that `bases` point into
+  std::shared_ptr<ArenaPool> pool;  // takes the arena back after the replay
   GxStatus status{};
   int32_t first_fault = -1;  // step
   bool profile = false;
