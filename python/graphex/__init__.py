@@ -1,6 +1,10 @@
 """graphex: runs the inference step of a PyTorch model as one captured, compiled and replayed graph on a CPU.
 
 torch.compile(model, backend="graphex", options={...})
+
+g = graphex.Graph()
+with graphex.graph(g): y = model(x)
+g.replay()
 """
 
 from __future__ import annotations
@@ -10,17 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "CaptureError",
+    "Graph",
     "OptionError",
     "UnsupportedError",
     "__version__",
     "compile_fx",
     "explain",
+    "graph",
+    "graph_pool_handle",
     "load_gguf_linears",
+    "make_graphed_callables",
     "ops",
     "quantize",
 ]
 
 _HOMES = {
+    "CaptureError": "capture.errors",
+    "Graph": "capture.graph",
+    "graph": "capture.graph",
+    "graph_pool_handle": "capture.graph",
+    "make_graphed_callables": "capture.callables",
     "compile_fx": "backend",
     "explain": "report",
     "load_gguf_linears": "gguf",
@@ -32,6 +46,9 @@ _HOMES = {
 if TYPE_CHECKING:
     from . import ops
     from .backend import compile_fx
+    from .capture.callables import make_graphed_callables
+    from .capture.errors import CaptureError
+    from .capture.graph import Graph, graph, graph_pool_handle
     from .gguf import load_gguf_linears
     from .lower.errors import UnsupportedError
     from .options import OptionError

@@ -55,7 +55,7 @@ def compile_fx(
         example_inputs = [_example(node) for node in gm.graph.find_nodes(op="placeholder")]
     if not _is_aten(gm):
         return compile_graph(gm, example_inputs, values)
-    return _compile_aten(gm, example_inputs, values, "inference", direct=True)
+    return compile_aten(gm, example_inputs, values, "inference", direct=True)
 
 
 def _example(node: fx.Node) -> Any:
@@ -88,24 +88,12 @@ def _is_aten(gm: fx.GraphModule) -> bool:
 
 def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any]) -> CompiledGraph:
     """A graph of Dynamo's through AOTAutograd, with options that resolve() has checked."""
-    from torch._dynamo.backends.common import aot_autograd
-
-    compiler = aot_autograd(
-        fw_compiler=functools.partial(_compile_aten, values=values, kind="forward"),
-        inference_compiler=functools.partial(_compile_aten, values=values, kind="inference"),
-        bw_compiler=_eager_backward,
-        decompositions=decompositions(),
-        keep_inference_input_mutations=True,
-    )
-    # AOTAutograd's own cache takes inductor's results only; CompiledGraph is what is saved of ours.
-    without_cache = dict.fromkeys(("enable_autograd_cache", "force_autograd_cache", "bundled_autograd_cache"), False)
-    with torch._functorch.config.patch(without_cache):
-        compiled = compiler(gm, example_inputs)
+    compiled = through_aot(gm, example_inputs, values, functools.partial(compile_aten, values=values, kind="inference"))
 
     def run(*args: Any) -> Any:
         try:
             return compiled(*args)
-        except _InputsOverlapError:
+        except InputsOverlapError:
             # AOT's graph took the inputs for separate; only Dynamo's own graph does here what eager would.
             return gm(*args)
 
@@ -115,12 +103,31 @@ def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], values: dic
     return CompiledGraph(gm, examples, values, run)
 
 
-class _InputsOverlapError(Exception):
+def through_aot(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], inference_compiler: Compiled
+) -> Compiled:
+    """AOTAutograd, which functionalises and decomposes the graph and gives it to the compilers."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiler = aot_autograd(
+        fw_compiler=functools.partial(compile_aten, values=values, kind="forward"),
+        inference_compiler=inference_compiler,
+        bw_compiler=_eager_backward,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    # AOTAutograd's own cache takes inductor's results only; CompiledGraph is what is saved of ours.
+    without_cache = dict.fromkeys(("enable_autograd_cache", "force_autograd_cache", "bundled_autograd_cache"), False)
+    with torch._functorch.config.patch(without_cache):
+        return compiler(gm, example_inputs)
+
+
+class InputsOverlapError(Exception):
     """A call wrote to memory that another input, or another element of the same input, shares. Nothing has run."""
 
 
 def _refuse_overlap(args: list[Any]) -> Any:
-    raise _InputsOverlapError("inputs share memory that the graph writes; run the graph by eager PyTorch")
+    raise InputsOverlapError("inputs share memory that the graph writes; run the graph by eager PyTorch")
 
 
 def _eager_backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
@@ -137,7 +144,7 @@ def _boxed_eager(gm: fx.GraphModule) -> Compiled:
     return make_boxed_func(gm.forward)
 
 
-def _compile_aten(
+def compile_aten(
     gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], kind: str, direct: bool = False
 ) -> Compiled:
     """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to."""

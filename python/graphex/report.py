@@ -120,6 +120,7 @@ def _owner_of(compiled: Any) -> Any:
 
 def reports_of(compiled: Any) -> list[GraphReport]:
     """The graphs behind a compiled callable, oldest first; instances of one class share them."""
+    compiled = getattr(compiled, "_reported", compiled)  # a graphex.Graph's program
     direct = [r for r in _reports if r.alive is not None and r.alive() is compiled]
     if direct:
         return direct
@@ -127,7 +128,8 @@ def reports_of(compiled: Any) -> list[GraphReport]:
     if owner is None:
         raise TypeError(
             "graphex.explain takes what torch.compile(..., backend='graphex') or graphex.compile_fx returned, "
-            f"or a module after module.compile(backend='graphex'), not {type(compiled).__name__}"
+            "a captured graphex.Graph, or a module after module.compile(backend='graphex'), "
+            f"not {type(compiled).__name__}"
         )
     code = _code_of(compiled)
     return [r for r in filter(_is_alive, _reports) if r.owner is owner or (r.owner == owner and r.root is code)]

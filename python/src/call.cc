@@ -20,7 +20,7 @@ Call::Call(Compiled& compiled, std::vector<nb::object> args)
   for (const int input : compiled_.used_inputs())
     infos_[input] = read_tensor(input_tensor(input), "argument", std::max(signature.arg_of_input[input], 0));
   bind_symbols();
-  frame_ = compiled_.program_->take_frame(symbols_);
+  frame_ = compiled_.program_->take_frame(symbols_, compiled_.pool_);
   frame_->profile = compiled_.profile_;
   bind_inputs();
   if (compiled_.writes_) find_reason_for_eager();

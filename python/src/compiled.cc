@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "call.h"
+#include "graphex/base/error.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
 
 namespace graphex::python {
@@ -25,7 +26,11 @@ std::vector<int> inputs_in_use(const runtime::ProgramParts& parts, const Signatu
   return inputs;
 }
 
+thread_local bool capturing = false;
+
 }  // namespace
+
+void set_capturing(bool now) { capturing = now; }
 
 runtime::Team& shared_team() {
   static runtime::Team* team = runtime::make_team(runtime::usable_cpus()).release();  // workers may outlive main
@@ -47,6 +52,10 @@ Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature si
 
 nb::list Compiled::call(nb::list list) {
   const auto start = std::chrono::steady_clock::now();
+  if (capturing)
+    fail(ErrorKind::kRuntime,
+         "graphex: a compiled graph was called in a captured region, where nothing may compute; call the function it "
+         "was compiled from, or capture around torch.compile");
   std::vector<nb::object> args;
   args.reserve(nb::len(list));
   for (nb::handle arg : list) args.push_back(nb::borrow(arg));

@@ -16,6 +16,9 @@ namespace graphex::python {
 // The team that all programs of this process share.
 runtime::Team& shared_team();
 
+// While this thread records a region, calling a program would compute what must only be recorded: it is refused.
+void set_capturing(bool capturing);
+
 class Compiled {
  public:
   Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands,
@@ -24,6 +27,8 @@ class Compiled {
   // Boxed: takes the items of `args` and clears it.
   nb::list call(nb::list args);
   nb::dict explain() const;
+  // Replays take their working memory from a pool that other programs may use too.
+  void share_memory(std::shared_ptr<runtime::ArenaPool> pool) { pool_ = std::move(pool); }
   const std::string& graph_text() const { return report_.graph; }
   // Inputs that the program or its caller's sizes look at. The others cost a call nothing.
   const std::vector<int>& used_inputs() const { return used_inputs_; }
@@ -41,6 +46,7 @@ class Compiled {
   int threads_;
   bool profile_;
   bool writes_ = false;
+  std::shared_ptr<runtime::ArenaPool> pool_;
   std::vector<int> used_inputs_;
 
   mutable std::mutex mutex_;  // the counters below

@@ -1,6 +1,7 @@
 // graphex._core: the native half of the package. python/graphex/signature.md is the contract.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
@@ -164,12 +165,17 @@ NB_MODULE(_core, m) {
       PyErr_SetString(python_kind(error.kind()), error.what());
     }
   });
+  nb::class_<gx::runtime::ArenaPool>(m, "Pool")
+      .def(nb::init<>())
+      .def_prop_ro("idle_bytes", &gx::runtime::ArenaPool::idle_bytes);
   nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr(),
                                    nb::is_weak_referenceable())
       .def("__call__", &gx::python::Compiled::call, "args"_a)
       .def("explain", &gx::python::Compiled::explain)
+      .def("share_memory", &gx::python::Compiled::share_memory, "pool"_a)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
   gx::python::define_gguf(m);
+  m.def("set_capturing", &gx::python::set_capturing, "capturing"_a);
   m.def("probe", &probe, "workers"_a = 0);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);

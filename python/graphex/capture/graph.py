@@ -1,0 +1,261 @@
+"""Capture and replay of eager code, in the shape of torch.cuda.graph.
+
+g = graphex.Graph()
+with graphex.graph(g):
+    y = model(x)      # records, computes nothing
+x.copy_(prompt)
+g.replay()            # y now holds model(prompt)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from ..native import core
+from ..options import resolve
+from .errors import CaptureError
+from .reads import RefuseReads
+from .recorder import Recorder
+from .recording import Input, Layout, over
+from .replayer import Replayer
+
+_ERROR_MODES = ("global", "thread_local", "relaxed")
+_open = threading.Lock()
+_capturing: dict[int, str] = {}  # thread -> its capture's error mode
+
+
+class Graph:
+    """A captured region. Empty until a `graphex.graph` context, or capture_begin and capture_end, fill it.
+
+    Tensors from outside (static inputs, weights, caches) are read and written where they lie. Tensors made inside that
+    are still held at the end are outputs: each replay writes them anew, in the same memory. The graph holds both.
+    """
+
+    def __init__(self) -> None:
+        self._capture: _Capture | None = None
+        self._replayer: Replayer | None = None
+        self._inputs: list[Input] = []
+        self._tensors: list[torch.Tensor] = []
+        self._written: list[int] = []
+        self._named: dict[str, _Named] = {}
+        self._pool: Any = None
+
+    def capture_begin(
+        self,
+        pool: Any = None,
+        capture_error_mode: str = "global",
+        *,
+        inputs: Mapping[str, torch.Tensor] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Records what this thread does until capture_end. `graphex.graph` says what the arguments are."""
+        if self._replayer is not None or self._capture is not None:
+            raise CaptureError("this graphex.Graph holds a graph already; call reset() first, or use a new one")
+        self._capture = _Capture(capture_error_mode, dict(inputs or {}), resolve(options))
+        self._pool = _checked_pool(pool)
+        try:
+            self._capture.enter()
+        except BaseException:
+            self._capture = None
+            raise
+
+    def capture_end(self) -> None:
+        """Ends the recording and compiles it. CaptureError where something in it couldn't be captured."""
+        if self._capture is None:
+            raise CaptureError("capture_end() without capture_begin()")
+        capture, self._capture = self._capture, None
+        capture.leave()
+        recorder = capture.recorder
+        if recorder.failed is not None:
+            raise CaptureError(str(recorder.failed))
+        with torch.inference_mode(False), torch.no_grad():
+            recorder.recording.finish()
+        named = capture.named()
+        self._replayer = Replayer(recorder.recording, capture.values, self._pool)
+        self._inputs = recorder.recording.inputs
+        self._tensors = [i.tensor for i in self._inputs]
+        self._written = [k for k, i in enumerate(self._inputs) if i.block.written]
+        self._named = named
+
+    @property
+    def _reported(self) -> Any:
+        """What graphex.explain looks for."""
+        return self if self._replayer is None else self._replayer.reported
+
+    def _abandon(self) -> None:
+        if self._capture is not None:
+            self._capture.leave()
+            self._capture = None
+
+    def replay(self, **inputs: torch.Tensor) -> None:
+        """Runs the captured region once. Keywords bind other tensors to named inputs for this replay, without a copy.
+
+        ValueError for a tensor of another dtype, shape or strides than the captured one's.
+        """
+        if threading.get_ident() in _capturing:
+            raise CaptureError("a replay inside a captured region can't be recorded; end the capture first")
+        if self._replayer is None:
+            raise CaptureError("this graphex.Graph is empty: nothing was captured since it was made or reset")
+        self._run(self._bound(inputs) if inputs else self._tensors)
+
+    def _run(self, tensors: list[torch.Tensor]) -> None:
+        assert self._replayer is not None
+        self._replayer(tensors)
+        if self._written:
+            torch.autograd.graph.increment_version([tensors[k] for k in self._written])
+
+    def _bound(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        tensors = list(self._tensors)
+        for name, tensor in inputs.items():
+            if name not in self._named:
+                known = ", ".join(sorted(self._named)) or "none; name them by graphex.graph(g, inputs={...})"
+                raise ValueError(f"this graph has no input {name!r}; its named inputs are {known}")
+            index = self._named[name].checked(name, tensor)
+            if index is not None:
+                tensors[index] = over(tensor, Layout.of(tensor))
+        return tensors
+
+    def pool(self) -> Any:
+        """The handle of the graph's pool of working memory, to be given to other captures."""
+        if self._replayer is None:
+            raise CaptureError("this graphex.Graph is empty: it has a pool once it was captured")
+        return self._pool
+
+    def reset(self) -> None:
+        """Empties the graph and lets go of its memory; it can then be captured anew."""
+        self._abandon()
+        self.__init__()  # type: ignore[misc]
+
+
+def graph_pool_handle() -> Any:
+    """A new pool of working memory, for the captures that shall share it.
+
+    Replays one after the other of all graphs of a pool work in one block, as large as the largest of them needs;
+    replays at the same time have a block each. Results don't lie in it. `idle_bytes` is what it holds between replays.
+    """
+    return core().Pool()
+
+
+def _checked_pool(pool: Any) -> Any:
+    if pool is None:
+        return graph_pool_handle()
+    if not isinstance(pool, core().Pool):
+        raise TypeError(f"pool is None, a graph_pool_handle() or a graph's pool(), not {type(pool).__name__}")
+    return pool
+
+
+class _Named:
+    """A named input: which argument of the graph it is, and what may take its place."""
+
+    def __init__(self, index: int | None, tensor: torch.Tensor, views: list[Any]) -> None:
+        self.index = index  # None: the region doesn't use it
+        self.layout = Layout.of(tensor)
+        self.views = views
+
+    def checked(self, name: str, tensor: Any) -> int | None:
+        """The argument's place; ValueError if the tensor doesn't fit."""
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"input {name!r} of the graph takes a tensor, not {type(tensor).__name__}")
+        wanted, got = self.layout, Layout.of(tensor)
+        if wanted.from_its_start() != got.from_its_start():
+            raise ValueError(
+                f"input {name!r} of the graph was captured as {wanted.dtype} of shape {wanted.shape} and strides "
+                f"{wanted.strides}; got {got.dtype} of shape {got.shape} and strides {got.strides}"
+            )
+        if any(view() is not None for view in self.views):
+            raise ValueError(f"a view of input {name!r} made in the region is still held and would keep its memory")
+        return self.index
+
+
+class _Capture:
+    """A capture under way in this thread."""
+
+    def __init__(self, error_mode: str, inputs: dict[str, torch.Tensor], values: dict[str, Any]) -> None:
+        if error_mode not in _ERROR_MODES:
+            raise ValueError(f"capture_error_mode is one of {', '.join(_ERROR_MODES)}, not {error_mode!r}")
+        self.error_mode, self.inputs, self.values = error_mode, inputs, values
+        self.recorder = Recorder()
+        self.reads = RefuseReads(self.recorder, error_mode == "relaxed")
+        self.thread = threading.get_ident()
+
+    def enter(self) -> None:
+        with _open:
+            if self.thread in _capturing:
+                raise CaptureError("a capture inside a captured region; end the first one before the second begins")
+            if _capturing and "global" in (self.error_mode, *_capturing.values()):
+                raise CaptureError(
+                    "another thread is capturing; with capture_error_mode='thread_local' in both, both may"
+                )
+            _capturing[self.thread] = self.error_mode
+        core().set_capturing(True)
+        self.reads.__enter__()
+        self.recorder.__enter__()
+
+    def leave(self) -> None:
+        if threading.get_ident() != self.thread:
+            raise CaptureError("a capture ends in the thread that began it")
+        self.recorder.__exit__(None, None, None)
+        self.reads.__exit__(None, None, None)
+        core().set_capturing(False)
+        with _open:
+            del _capturing[self.thread]
+
+    def named(self) -> dict[str, _Named]:
+        """Where the named inputs are among the graph's; CaptureError for one that shares memory."""
+        recording, found = self.recorder.recording, {}
+        storages = [t.untyped_storage()._cdata for t in self.inputs.values()]
+        for name, tensor in self.inputs.items():
+            if storages.count(tensor.untyped_storage()._cdata) > 1:
+                raise CaptureError(f"input {name!r} shares memory with another named input; only one can be bound")
+            block = recording.block_of(tensor)
+            uses = [k for k, i in enumerate(recording.inputs) if i.block is block]
+            layout = Layout.of(tensor)
+            if len(uses) > 1 or any(recording.inputs[k].layout != layout for k in uses):
+                raise CaptureError(
+                    f"input {name!r} shares memory with another tensor that the region uses; it can't be bound apart"
+                )
+            found[name] = _Named(uses[0] if uses else None, tensor, block.seen if block else [])
+        return found
+
+
+class graph:  # noqa: N801  the name that users of torch.cuda.graph know
+    """Context: captures what its body does into `g`. Nothing in it computes, and no tensor from outside changes.
+
+    pool: None, or a handle of graph_pool_handle() or another graph's pool(), whose graphs share working memory.
+    stream: None; there are no streams yet.
+    capture_error_mode: "global" refuses captures in two threads at once, "thread_local" allows them, "relaxed" also
+        lets the region read values (.item(), bool(t)) of tensors from outside, which the graph then holds for good.
+    inputs: names for tensors from outside, for which `replay` then takes others.
+    options: as of torch.compile(backend="graphex").
+    Raises CaptureError for what can't be captured, with the user's line; the graph is empty then.
+    """
+
+    def __init__(
+        self,
+        g: Graph,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        *,
+        inputs: Mapping[str, torch.Tensor] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if stream is not None:
+            raise NotImplementedError("graphex has no streams yet: stream=None is the only one")
+        self.g, self.pool, self.mode, self.inputs, self.options = g, pool, capture_error_mode, inputs, options
+
+    def __enter__(self) -> None:
+        self.g.capture_begin(self.pool, self.mode, inputs=self.inputs, options=self.options)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.g.capture_end()
+        else:
+            self.g._abandon()
