@@ -65,8 +65,8 @@ class Bench {
       peak = std::max(peak, runtime::probe_fp32(*team_, workers_, 0.05).per_second);
       for (int64_t i = 0; i < std::max<int64_t>(copies, 3); ++i, ++copy) {
         char* keys = reinterpret_cast<char*>(cold.data()) + copy % copies * 2 * cache;
-        void* pointers[] = {out.data(), query.data(), keys,    keys + cache,
-                            nullptr,    bound.data(), nullptr, workspace.data()};
+        void* pointers[] = {out.data(),   query.data(), keys,    keys + cache,    nullptr,
+                            bound.data(), nullptr,      nullptr, workspace.data()};
         best = std::min(best, launch(kernels, pointers, sizes));
       }
     }
@@ -85,8 +85,9 @@ class Bench {
  private:
   std::vector<codegen::Kernel> compile(DType dtype, int64_t dim) {
     const std::string name(name_of(dtype)), module = "attention_" + name;
-    const std::vector<std::pair<std::string, int64_t>> knobs = {
-        {"GX_MASK", kMaskBound}, {"GX_MASK_F32", 0}, {"GX_LSE", 0}, {"GX_HEAD_DIM", dim}, {"GX_VALUE_DIM", dim}};
+    const std::vector<std::pair<std::string, int64_t>> knobs = {{"GX_MASK", kMaskBound}, {"GX_MASK_F32", 0},
+                                                                {"GX_LSE", 0},           {"GX_HEAD_DIM", dim},
+                                                                {"GX_VALUE_DIM", dim},   {"GX_BLOCK_SIZE", 0}};
     const codegen::KernelRequest requests[] = {codegen::HandKernel{module, "gx_attention_partial_" + name, knobs},
                                                codegen::HandKernel{module, "gx_attention_merge_" + name, knobs},
                                                codegen::HandKernel{module, "gx_attention_" + name, knobs}};

@@ -13,7 +13,9 @@
 // Why a kernel could not do what its inputs asked for. The first report of a replay wins; the rest are dropped.
 enum GxFault : int32_t {
   GX_OK = 0,
-  GX_INDEX_OUT_OF_RANGE = 1,  // a = the index, b = the size of the indexed dimension, c = the dimension
+  GX_INDEX_OUT_OF_RANGE = 1,   // a = the index, b = the size of the indexed dimension, c = the dimension
+  GX_LENGTH_OUT_OF_RANGE = 2,  // a = the length, b = keys that the block table has room for, c = the sequence
+  GX_BLOCK_OUT_OF_RANGE = 3,   // a = the block, b = blocks of the cache, c = the sequence
 };
 
 struct GxStatus {

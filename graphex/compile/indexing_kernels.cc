@@ -64,7 +64,7 @@ std::vector<SizeId> sizes_of(Lowering& out, const IndexWalk& walk) {
 int64_t bytes_of(DType dtype) { return size_of(dtype); }
 
 void emit_walk(Lowering& out, const Node& node, const std::string& module, const std::string& entry,
-               const IndexWalk& walk, Pointer first, Pointer second, bool wrap) {
+               const IndexWalk& walk, Pointer first, Pointer second, int64_t wrap) {
   std::vector<Pointer> pointers = {first, second};
   for (const IndexTensor& index : walk.indices) pointers.push_back(out.pointer(index.value));
   while (static_cast<int>(pointers.size()) < 2 + k::kMaxIndices) pointers.push_back(pointers[2]);
@@ -169,7 +169,7 @@ void lower_gather(Lowering& out, Node& node) {
   emit_walk(out, node, "index", "gx_index", walk, out.pointer(node.out(), true), out.pointer(node.inputs[0]), false);
 }
 
-void overwrite(Lowering& out, const Node& node, IndexWalk walk, Value* source, bool add, bool wrap) {
+void overwrite(Lowering& out, const Node& node, IndexWalk walk, Value* source, bool add, int64_t wrap) {
   out.start_overwrite(node);
   const double alpha = node.has("alpha") ? node.number("alpha") : 1;
   walk.alpha = is_float(node.out()->type.dtype) ? std::bit_cast<int64_t>(alpha) : static_cast<int64_t>(alpha);
@@ -181,7 +181,8 @@ void overwrite(Lowering& out, const Node& node, IndexWalk walk, Value* source, b
 void lower_index_put(Lowering& out, Node& node) {
   IndexWalk walk = advanced(node, 2, node.out()->type);
   walk.other_strides = broadcast_strides(node.inputs[1]->type, static_cast<int>(walk.shape.size()));
-  overwrite(out, node, std::move(walk), node.inputs[1], node.flag("accumulate"), true);
+  overwrite(out, node, std::move(walk), node.inputs[1], node.flag("accumulate"),
+            node.flag("skip") ? k::kSkipNegative : 1);
 }
 
 // index_copy and index_add: a 1-D index along dim of the source.

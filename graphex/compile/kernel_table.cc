@@ -153,7 +153,7 @@ void lower_attention(Lowering& out, Node& node) {
   append(sizes, out, mask && !bound ? broadcast_strides(mask->type, 4) : std::vector<Expr>(4, Expr(0)), 0, 4);
   append(sizes, out, mask && bound ? broadcast_strides(mask->type, 2) : std::vector<Expr>(2, Expr(0)), 0, 2);
   append(sizes, out, node.out(1)->type.strides, 0, 3);
-  sizes.push_back(out.size(0));  // no window
+  append(sizes, out, std::vector<Expr>(4, Expr(0)), 0, 4);  // not paged, no window
   const int64_t kind = bound                              ? k::kMaskBound
                        : !mask                            ? (node.flag("causal") ? k::kMaskCausal : k::kMaskNone)
                        : mask->type.dtype == DType::kBool ? k::kMaskBoolean
@@ -164,7 +164,8 @@ void lower_attention(Lowering& out, Node& node) {
       {"GX_MASK_F32", mask_f32},
       {"GX_LSE", 1},
       {"GX_HEAD_DIM", q->type.shape[3].is_constant() ? q->type.shape[3].constant() : 0},
-      {"GX_VALUE_DIM", v->type.shape[3].is_constant() ? v->type.shape[3].constant() : 0}};
+      {"GX_VALUE_DIM", v->type.shape[3].is_constant() ? v->type.shape[3].constant() : 0},
+      {"GX_BLOCK_SIZE", 0}};
   const std::string dtype(name_of(q->type.dtype)), module = "attention_" + dtype, entry = "gx_attention_" + dtype;
   const runtime::Pointer workspace = out.workspace();
   const auto pointers = [&] {
@@ -175,11 +176,78 @@ void lower_attention(Lowering& out, Node& node) {
                                          out.pointer(mask ? mask : q),
                                          out.pointer(mask ? mask : q),
                                          out.pointer(node.out(1), true),
+                                         out.pointer(q),
                                          workspace};
   };
   out.hand(module, "gx_attention_partial_" + dtype, knobs, node, pointers(), sizes, true);
   out.hand(module, "gx_attention_merge_" + dtype, knobs, node, pointers(), sizes);
   out.hand(module, entry, knobs, node, pointers(), sizes);
+}
+
+void lower_paged_bounds(Lowering& out, Node& node) {
+  Value *lengths = node.inputs[0], *tables = node.inputs[1];
+  std::vector<SizeId> sizes;
+  for (const Expr& each :
+       {lengths->type.shape[0], tables->type.shape[1], Expr(node.integer("block")), node.expr("blocks"),
+        Expr(node.integer("window")), lengths->type.strides[0], tables->type.strides[0]})
+    sizes.push_back(out.size(each));
+  out.hand("paged_bounds", "gx_paged_bounds", {}, node,
+           {out.pointer(node.out(), true), out.pointer(lengths), out.pointer(tables)}, std::move(sizes));
+  out.set_fault(ErrorKind::kInvalidArgument);
+}
+
+bool paged_bounds_fits(const Node& node) {
+  return node.inputs[1]->type.strides[1].is(1) && node.out()->type.strides[0].is(1);
+}
+
+void lower_paged_attention(Lowering& out, Node& node) {
+  namespace k = kernels;
+  const ir::Type &q = node.inputs[0]->type, &key = node.inputs[1]->type, &v = node.inputs[2]->type;
+  const ir::Type &tables = node.inputs[3]->type, &bounds = node.inputs[4]->type, &y = node.out()->type;
+  std::vector<SizeId> sizes;
+  for (const Expr& each :
+       {q.shape[0], q.shape[1], key.shape[2], Expr(1), tables.shape[1] * key.shape[1], q.shape[2], v.shape[3]})
+    sizes.push_back(out.size(each));
+  sizes.push_back(out.bits_of(node.number("scale")));
+  for (const Expr& each :
+       {y.strides[0], y.strides[1],      Expr(0),        q.strides[0],      q.strides[1],
+        Expr(0),      Expr(0),           key.strides[2], key.strides[1],    Expr(0),
+        v.strides[2], v.strides[1],      Expr(0),        Expr(0),           Expr(0),
+        Expr(0),      bounds.strides[0], Expr(0),        Expr(0),           Expr(0),
+        Expr(0),      key.strides[0],    v.strides[0],   tables.strides[0], Expr(node.integer("window"))})
+    sizes.push_back(out.size(each));
+  const std::vector<std::pair<std::string, int64_t>> knobs = {
+      {"GX_MASK", k::kMaskBound},
+      {"GX_MASK_F32", 0},
+      {"GX_LSE", 0},
+      {"GX_HEAD_DIM", q.shape[2].constant()},
+      {"GX_VALUE_DIM", v.shape[3].is_constant() ? v.shape[3].constant() : 0},
+      {"GX_BLOCK_SIZE", key.shape[1].constant()}};
+  const std::string dtype(name_of(q.dtype)), module = "attention_" + dtype;
+  const runtime::Pointer workspace = out.workspace();
+  const auto pointers = [&] {
+    const runtime::Pointer unused = out.pointer(node.inputs[0]);
+    return std::vector<runtime::Pointer>{out.pointer(node.out(), true),
+                                         out.pointer(node.inputs[0]),
+                                         out.pointer(node.inputs[1]),
+                                         out.pointer(node.inputs[2]),
+                                         unused,
+                                         out.pointer(node.inputs[4]),
+                                         unused,
+                                         out.pointer(node.inputs[3]),
+                                         workspace};
+  };
+  out.hand(module, "gx_attention_partial_" + dtype, knobs, node, pointers(), sizes, true);
+  out.hand(module, "gx_attention_merge_" + dtype, knobs, node, pointers(), sizes);
+}
+
+bool paged_attention_fits(const Node& node) {
+  const auto unit = [](const Value* value) {
+    return value->type.strides.back().is(1) || value->type.shape.back().is(1);
+  };
+  const Expr& size = node.inputs[0]->type.shape[2];
+  return in_f32(node) && size.is_constant() && size.constant() <= kernels::kMaxHeadDim && unit(node.inputs[0]) &&
+         unit(node.inputs[1]) && unit(node.inputs[2]) && unit(node.inputs[3]) && unit(node.out());
 }
 
 bool attention_fits(const Node& node) {
@@ -218,6 +286,8 @@ const KernelTable& table() {
                            {"block_linear", {lower_block_linear, block_linear_fits}},
                            {"cat", {lower_cat, always}},
                            {"matmul", {lower_matmul, matmul_fits}},
+                           {"paged_attention", {lower_paged_attention, paged_attention_fits}},
+                           {"paged_bounds", {lower_paged_bounds, paged_bounds_fits}},
                            {"quantized_linear", {lower_quantized_linear, quantized_linear_fits}},
                            {"region_write", {lower_region_write, always}}});
     return rows;

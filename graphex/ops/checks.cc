@@ -146,6 +146,38 @@ void check_attention(const ir::Node& node) {
   require(node.inputs.size() < 4 || !node.flag("causal"), node, "expected a mask or causal=true, not both");
 }
 
+void check_paged_bounds(const ir::Node& node) {
+  const ir::Type &lengths = in(node, 0), &tables = in(node, 1), &out = node.out()->type;
+  require(lengths.dtype == DType::kI64 && tables.dtype == DType::kI64 && out.dtype == DType::kI64, node,
+          "lengths, tables and result must be i64");
+  require(lengths.rank() == 1 && tables.rank() == 2, node,
+          "expected lengths [sequences] and tables [sequences, blocks]");
+  require(node.integer("block") > 0 && node.integer("block") % 16 == 0, node, "blocks must hold a multiple of 16 keys");
+  node.expr("blocks");
+  node.integer("window");
+  require_shape(node, *node.inputs[1], {lengths.shape[0], tables.shape[1]});
+  require_shape(node, *node.out(), {lengths.shape[0]});
+}
+
+void check_paged_attention(const ir::Node& node) {
+  const ir::Type &q = in(node, 0), &k = in(node, 1), &v = in(node, 2), &tables = in(node, 3), &bounds = in(node, 4);
+  require(q.rank() == 3 && k.rank() == 4 && v.rank() == 4 && tables.rank() == 2 && bounds.rank() == 1, node,
+          "expected q [sequences, heads, size], caches [blocks, block size, kv heads, size], tables, bounds");
+  require(q.dtype == k.dtype && q.dtype == v.dtype && node.out()->type.dtype == q.dtype, node,
+          "q, caches and result must share a dtype");
+  require(tables.dtype == DType::kI64 && bounds.dtype == DType::kI64, node, "tables and bounds must be i64");
+  require(k.shape[1].is_constant() && k.shape[1].constant() > 0 && k.shape[1].constant() % 16 == 0, node,
+          "blocks must hold a multiple of 16 keys");
+  require(k.shape[2] * ir::Expr(node.integer("group")) == q.shape[1], node, "q has ", shape_text(q.shape),
+          ", the cache ", shape_text(k.shape), ": heads don't match group=", node.integer("group"));
+  node.number("scale");
+  node.integer("window");
+  require_shape(node, *node.inputs[1], {v.shape[0], v.shape[1], v.shape[2], q.shape[2]});
+  require_shape(node, *node.inputs[3], {q.shape[0], tables.shape[1]});
+  require_shape(node, *node.inputs[4], {q.shape[0]});
+  require_shape(node, *node.out(), {q.shape[0], q.shape[1], v.shape[3]});
+}
+
 void check_quantized_linear(const ir::Node& node) {
   const ir::Type &x = in(node, 0), &w = in(node, 1), &s = in(node, 2);
   require(x.rank() == 2 && w.rank() == 2 && s.rank() == 2, node, "expected three matrices");

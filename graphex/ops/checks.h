@@ -32,6 +32,8 @@ void check_same_type_rank(const ir::Node& node);
 void check_cat(const ir::Node& node);
 void check_matmul(const ir::Node& node);
 void check_attention(const ir::Node& node);
+void check_paged_attention(const ir::Node& node);
+void check_paged_bounds(const ir::Node& node);
 void check_block_linear(const ir::Node& node);
 void check_quantized_linear(const ir::Node& node);
 void check_index_select(const ir::Node& node);

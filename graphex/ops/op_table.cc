@@ -62,6 +62,8 @@ const OpDef kTable[] = {
     {"index_put", OpKind::kKernel, 3, 10, 0, check_overwrite},
     {"index_select", OpKind::kKernel, 2, 2, -1, check_index_select},
     {"matmul", OpKind::kKernel, 2, 2, -1, check_matmul},
+    {"paged_attention", OpKind::kKernel, 5, 5, -1, check_paged_attention},
+    {"paged_bounds", OpKind::kKernel, 2, 2, -1, check_paged_bounds},
     {"quantized_linear", OpKind::kKernel, 3, 4, -1, check_quantized_linear},
     {"region_write", OpKind::kKernel, 2, 2, 0, check_region_write},
     {"scatter", OpKind::kKernel, 3, 3, 0, check_overwrite},

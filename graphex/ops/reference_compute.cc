@@ -247,6 +247,50 @@ void attention(const Call& call) {
   }
 }
 
+void paged_bounds(const Call& call) {
+  const Array &lengths = *call.in[0], &tables = *call.in[1];
+  const int64_t block = call.node.integer("block"), blocks = call.size(call.node.expr("blocks"));
+  const int64_t window = call.node.integer("window");
+  for (int64_t s = 0; s < lengths.shape[0]; ++s) {
+    const int64_t length = lengths.data[static_cast<size_t>(s)].i;
+    bool fits = length >= 0 && length <= tables.shape[1] * block;
+    for (int64_t j = window > 0 ? std::max<int64_t>(0, length - window) : 0; fits && j < length; ++j) {
+      const int64_t at = element(tables, std::vector{s, j / block}).i;
+      fits = at >= 0 && at < blocks;
+    }
+    if (!fits) fail(ErrorKind::kInvalidArgument, "sequence ", s, ": its length or its block table is out of range");
+    call.out[0]->data[static_cast<size_t>(s)] = {0, length - 1};
+  }
+}
+
+void paged_attention(const Call& call) {
+  const Array &q = *call.in[0], &k = *call.in[1], &v = *call.in[2], &tables = *call.in[3], &bounds = *call.in[4];
+  const int64_t block = k.shape[1], window = call.node.integer("window"), group = call.node.integer("group");
+  const auto at = [&](const Array& cache, int64_t s, int64_t j, int64_t h, int64_t d) {
+    return element(cache, std::vector{element(tables, std::vector{s, j / block}).i, j % block, h / group, d}).f;
+  };
+  for (Index i({q.shape[0], q.shape[1]}); i.valid(); i.next()) {
+    const int64_t last = bounds.data[static_cast<size_t>(i[0])].i;
+    const int64_t first = window > 0 ? std::max<int64_t>(0, last + 1 - window) : 0;
+    std::vector<double> weights;
+    for (int64_t j = first; j <= last; ++j) {
+      double dot = 0;
+      for (int64_t d = 0; d < q.shape[2]; ++d)
+        dot += element(q, std::vector{i[0], i[1], d}).f * at(k, i[0], j, i[1], d);
+      weights.push_back(dot * call.node.number("scale"));
+    }
+    const double top = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+    double sum = 0;
+    for (double& w : weights) sum += w = std::exp(w - top);
+    for (int64_t d = 0; d < v.shape[3]; ++d) {
+      double total = 0;
+      for (int64_t j = first; j <= last; ++j)
+        total += weights[static_cast<size_t>(j - first)] / sum * at(v, i[0], j, i[1], d);
+      call.out[0]->data[position(*call.out[0], std::vector{i[0], i[1], d})] = {total, 0};
+    }
+  }
+}
+
 }  // namespace
 
 const Evaluators& compute_evaluators() {
@@ -262,6 +306,8 @@ const Evaluators& compute_evaluators() {
       {"block_linear", block_linear},
       {"cumsum", cumsum},
       {"matmul", matmul},
+      {"paged_attention", paged_attention},
+      {"paged_bounds", paged_bounds},
       {"prod", reduce},
       {"sum", reduce},
       {"quantized_linear", quantized_linear},

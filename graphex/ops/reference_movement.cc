@@ -1,4 +1,6 @@
 // Concatenation, regions and everything with indices.
+#include <algorithm>
+
 #include "graphex/ops/checks.h"
 #include "graphex/ops/reference.h"
 
@@ -91,6 +93,13 @@ At broadcast_of(const Call& call, size_t first) {
   return shape;
 }
 
+bool has_negative(const Call& call, const At& at) {
+  const int64_t dim = call.node.integer("dim");
+  const At which(at.begin() + dim, at.begin() + dim + static_cast<int64_t>(broadcast_of(call, 2).size()));
+  return std::any_of(call.in.begin() + 2, call.in.end(),
+                     [&](const Array* index) { return element(*index, which).i < 0; });
+}
+
 void index(const Call& call) {
   const size_t index_rank = broadcast_of(call, 1).size();
   size_t k = 0;
@@ -107,6 +116,7 @@ void index_put(const Call& call) {
   shape.insert(shape.end(), indices.begin(), indices.end());
   shape.insert(shape.end(), x.shape.begin() + dim + static_cast<int64_t>(call.in.size()) - 2, x.shape.end());
   for (Index i(shape); i.valid(); i.next()) {
+    if (call.node.flag("skip") && has_negative(call, i.at())) continue;
     Number& to = call.out[0]->data[position(x, indexed(call, 2, indices.size(), i.at()))];
     const Number& value = element(*call.in[1], i.at());
     const Number both[] = {to, value};

@@ -28,6 +28,12 @@ bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
 }
 
 void raise_fault(const GxStatus& status, const Launch& launch) {
+  if (status.fault == GX_LENGTH_OUT_OF_RANGE)
+    fail(launch.fault, "length ", status.a, " of sequence ", status.c, ": its block table has room for ", status.b,
+         " keys (in ", launch.name, ")");
+  if (status.fault == GX_BLOCK_OUT_OF_RANGE)
+    fail(launch.fault, "block ", status.a, " of sequence ", status.c, ": there are ", status.b, " blocks (in ",
+         launch.name, ")");
   GX_ASSERT(status.fault == GX_INDEX_OUT_OF_RANGE);
   fail(launch.fault, "index ", status.a, " is out of bounds for dimension ", status.c, " with size ", status.b, " (in ",
        launch.name, ")");

@@ -96,7 +96,7 @@ def _(cache: torch.Tensor, rows: torch.Tensor, slots: torch.Tensor) -> torch.Ten
 
 
 @torch.library.custom_op("graphex::paged_attention", mutates_args=())
-def _paged_attention(
+def paged_attention_operator(
     query: torch.Tensor,
     key_cache: torch.Tensor,
     value_cache: torch.Tensor,
@@ -131,7 +131,7 @@ def _paged_attention(
     return out
 
 
-@_paged_attention.register_fake
+@paged_attention_operator.register_fake
 def _(
     query: torch.Tensor,
     key_cache: torch.Tensor,

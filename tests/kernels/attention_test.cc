@@ -169,7 +169,8 @@ struct Problem {
                                                                 {"GX_MASK_F32", c.mask_f32},
                                                                 {"GX_LSE", 1},
                                                                 {"GX_HEAD_DIM", c.knobs ? c.head_dim : 0},
-                                                                {"GX_VALUE_DIM", c.knobs ? c.value_dim : 0}};
+                                                                {"GX_VALUE_DIM", c.knobs ? c.value_dim : 0},
+                                                                {"GX_BLOCK_SIZE", 0}};
     const auto request = [&](const std::string& entry) {
       return codegen::HandKernel{"attention_" + name, entry + name, knobs};
     };
@@ -180,8 +181,8 @@ struct Problem {
     void* mask_data = c.mask == kMaskBoolean ? static_cast<void*>(keep.data())
                       : c.mask_f32           ? static_cast<void*>(mask_f32.data())
                                              : static_cast<void*>(mask.data());
-    const std::vector<void*> pointers = {out.data(), query.data(), key.data(), value.data(),
-                                         mask_data,  bound.data(), lse.data(), workspace.data()};
+    const std::vector<void*> pointers = {out.data(),   query.data(), key.data(), value.data(),    mask_data,
+                                         bound.data(), lse.data(),   nullptr,    workspace.data()};
     EXPECT_EQ(partial.tiles(sizes.data()) > 0 && prefill.tiles(sizes.data()) > 0, false);
     test::run_kernel(partial, pointers, sizes, workers);
     test::run_kernel(merge, pointers, sizes, workers);

@@ -226,5 +226,29 @@ def test_a_slot_behind_the_last_block_is_refused(compile):
         run(rows, rows, batch.key, batch.value, torch.tensor([batch.blocks * 16]))
 
 
+@pytest.mark.parametrize("more", [{}, {"window": 20}], ids=str)
+def test_decode_is_native_and_has_the_same_bits_in_any_batch_and_for_any_threads(more):
+    batch = Batch([1] * 4, [300, 700, 17, 160], heads=6, size=64, value_size=40, more=more)
+    run = torch.compile(lambda *args: paged_attention(*args, **more), backend="graphex", options={"fallback": "error"})
+    together, before = run(*batch.arguments()), torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert torch.equal(run(*batch.arguments()), together)
+    finally:
+        torch.set_num_threads(before)
+    for s, length in enumerate(batch.lengths):
+        tables = batch.tables[s : s + 1, : -(-length // 16)].contiguous()
+        rows = batch.query[s : s + 1], batch.key, batch.value, tables, batch.counts[s : s + 1]
+        assert torch.equal(run(*rows, None), together[s : s + 1])
+
+
+def test_a_step_is_native():
+    batch = Batch([1], [5])
+    rows = torch.zeros(1, 2, 16)
+    run = torch.compile(step, backend="graphex", fullgraph=True, options={"fallback": "error"})
+    run(batch.query, rows, rows, batch.key, batch.value, torch.tensor([-1]), batch.tables, batch.counts)
+
+
 def test_the_operators_are_graphex_ops():
     assert graphex.ops.paged_attention is paged_attention

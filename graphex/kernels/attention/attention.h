@@ -12,6 +12,8 @@
 //
 // Knobs: GX_MASK (AttentionMask), GX_MASK_F32 (the additive mask is f32, not the element type), GX_LSE (write pointer
 // kLse), GX_HEAD_DIM and GX_VALUE_DIM (0, or the value of kHeadDim / kValueDim, for tighter loops).
+// GX_BLOCK_SIZE: 0, or the slots of a block of a paged cache, a multiple of 16: key j of batch b is slot j % size of
+// block kTables[b][j / size]. One query a sequence; the bound is what paged_bounds.cc makes of the lengths.
 // A query whose keys are all masked, or that has no keys, yields 0, and 0 as its logsumexp, as
 // PyTorch's CPU kernel does.
 #pragma once
@@ -37,6 +39,7 @@ enum AttentionPointer : int {
   kMask,       // element type, f32 or bool
   kBound,      // int64
   kLse,        // f32: natural logarithm of the sum of exponentials of the masked scores
+  kTables,     // int64, rows with stride 1
   kWorkspace,  // 64-byte aligned
   kAttentionPointers
 };
@@ -72,6 +75,9 @@ enum AttentionSize : int {
   kLseStrideB,
   kLseStrideH,
   kLseStrideI,
+  kKeyStrideBlock,  // paged only, and so are the next two
+  kValueStrideBlock,
+  kTableStrideB,
   kWindow,  // causal and bound only: the last `window` allowed keys take part; 0 or less: all of them
   kAttentionSizes
 };
@@ -80,5 +86,19 @@ enum AttentionSize : int {
 inline constexpr int64_t kSplitQueries = 8;
 // Head dimensions beyond this don't fit a worker's scratch.
 inline constexpr int64_t kMaxHeadDim = 2048;
+
+// gx_paged_bounds: out[s] = length - 1, the last key that sequence s may see. A length that its table has no room for
+// and a block that doesn't exist are reported, and that sequence sees nothing. Blocks before the window aren't looked
+// at. pointers: out, lengths, tables, all int64.
+enum PagedBoundsSize : int {
+  kBoundsSequences,
+  kBoundsTableBlocks,
+  kBoundsBlockSize,
+  kBoundsBlocks,  // of the cache
+  kBoundsWindow,  // 0: none
+  kBoundsLengthStride,
+  kBoundsTableStrideB,
+  kPagedBoundsSizes
+};
 
 }  // namespace graphex::kernels

@@ -10,9 +10,11 @@ namespace graphex::kernels {
 
 template <typename T>
 GX_INLINE Lines<T> lines_of(void* const* pointers, AttentionPointer operand, const int64_t* sizes,
-                            AttentionSize stride_b, int64_t b, int64_t kv_head) {
+                            AttentionSize stride_b, AttentionSize stride_block, int64_t b, int64_t kv_head) {
   const int64_t* strides = sizes + stride_b;
-  return {static_cast<const T*>(pointers[operand]) + b * strides[0] + kv_head * strides[1], strides[2]};
+  const int64_t* tables = static_cast<const int64_t*>(pointers[kTables]);
+  return {static_cast<const T*>(pointers[operand]) + b * strides[0] + kv_head * strides[1], strides[2],
+          sizes[stride_block], GX_BLOCK_SIZE > 0 ? tables + b * sizes[kTableStrideB] : nullptr};
 }
 
 template <typename T>
@@ -80,8 +82,8 @@ GX_INLINE void prefill_tile(void* const* pointers, const int64_t* sizes, int64_t
     begin = min_of(begin, rows.begin[r]);
     end = max_of(end, rows.end[r]);
   }
-  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, rows.batch, kv_head);
-  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, rows.batch, kv_head);
+  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, kKeyStrideBlock, rows.batch, kv_head);
+  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, kValueStrideBlock, rows.batch, kv_head);
   const int64_t length = keys_per_block(sizes);
   for (int64_t key = begin / length * length; key < end; key += length)
     attend_packed<T>(rows, sizes, keys, values, key, begin, min_of(length, end - key));
@@ -129,11 +131,12 @@ GX_INLINE void partial_chunk(void* const* pointers, const int64_t* sizes, int64_
     end = max_of(end, rows.end[r]);
   }
   begin = max_of(begin, first);
+  const int64_t next_end = min_of(last + keys_per_chunk(sizes), end);
   end = min_of(end, last);
-  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, b, kv_head);
-  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, b, kv_head);
+  const Lines<T> keys = lines_of<T>(pointers, kKey, sizes, kKeyStrideB, kKeyStrideBlock, b, kv_head);
+  const Lines<T> values = lines_of<T>(pointers, kValue, sizes, kValueStrideB, kValueStrideBlock, b, kv_head);
   if (rows.count <= kDirectRows) {
-    attend_direct<T>(rows, sizes, keys, values, {begin, end}, min_of(last + keys_per_chunk(sizes), sizes[kKeys]));
+    attend_direct<T>(rows, sizes, keys, values, {begin, end}, next_end);
   } else {
     const int64_t length = keys_per_block(sizes);
     for (int64_t key = begin / kLanes * kLanes; key < end; key += length)

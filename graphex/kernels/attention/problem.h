@@ -10,6 +10,7 @@ extern const int64_t GX_MASK_F32;
 extern const int64_t GX_LSE;
 extern const int64_t GX_HEAD_DIM;
 extern const int64_t GX_VALUE_DIM;
+extern const int64_t GX_BLOCK_SIZE;
 }
 
 namespace graphex::kernels {
@@ -41,11 +42,19 @@ struct Constant {
 template <typename T>
 struct Lines {
   const T* base;
-  int64_t stride;
+  int64_t stride, block_stride;
+  const int64_t* table;
 
-  __attribute__((always_inline)) const T* row(int64_t key) const { return base + key * stride; }
+  __attribute__((always_inline)) const T* row(int64_t key) const {
+    if (GX_BLOCK_SIZE == 0) return base + key * stride;
+    const uint64_t at = key, size = GX_BLOCK_SIZE;
+    return base + table[at / size] * block_stride + static_cast<int64_t>(at % size) * stride;
+  }
   // Rows [key, result) lie `stride` apart.
-  __attribute__((always_inline)) int64_t run_end(int64_t, int64_t end) const { return end; }
+  __attribute__((always_inline)) int64_t run_end(int64_t key, int64_t end) const {
+    const uint64_t at = key, size = GX_BLOCK_SIZE;
+    return size == 0 ? end : min_of(end, static_cast<int64_t>((at / size + 1) * size));
+  }
 };
 
 // Head dimensions as constants where the knobs give them.
@@ -73,7 +82,9 @@ GX_INLINE int64_t keys_per_block(const int64_t* sizes) {
 }
 
 // Keys of one decode tile: short enough to balance few heads over few workers, long enough that merging stays cheap.
+// Paged, a table's room says nothing of a sequence's length, and may differ from batch to batch.
 GX_INLINE int64_t keys_per_chunk(const int64_t* sizes) {
+  if (GX_BLOCK_SIZE > 0) return 128;
   return min_of(max_of(round_up(sizes[kKeys] / 64, 64), 64), 512);
 }
 GX_INLINE int64_t chunks(const int64_t* sizes) { return ceil_div(sizes[kKeys], keys_per_chunk(sizes)); }

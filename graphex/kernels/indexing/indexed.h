@@ -53,6 +53,7 @@ GX_INLINE bool resolve(void* const* pointers, const int64_t* sizes, const IndexW
     const int64_t* tensor = index_tensor(sizes, k);
     const int operand = kFirstIndexOperand + static_cast<int>(k);
     const int64_t index = load_index(pointers[2 + k], offsets[operand] + step * walk.strides[operand][inner]);
+    if (GX_WRAP == kSkipNegative && index < 0) return false;
     const int64_t wrapped = GX_WRAP && index < 0 ? index + tensor[0] : index;
     if (static_cast<uint64_t>(wrapped) >= static_cast<uint64_t>(tensor[0])) {
       report_index(worker, index, tensor[0], tensor[2]);

@@ -4,14 +4,15 @@
 //
 // An index outside its dimension is reported through the worker's status (GX_INDEX_OUT_OF_RANGE: the index, the size,
 // the dimension) and its element is skipped. Knob GX_WRAP: 1 lets index -n mean size - n (index, index_put); 0 refuses
-// negative indices (gather, scatter, index_select, embedding, index_copy, index_add).
-// All of them: module = file stem, `<entry>_tiles`, no workspace unless said.
+// negative indices (gather, scatter, index_select, embedding, index_copy, index_add); kSkipNegative skips their
+// elements. All of them: module = file stem, `<entry>_tiles`, no workspace unless said.
 #pragma once
 
 #include <stdint.h>
 
 namespace graphex::kernels {
 
+inline constexpr int64_t kSkipNegative = 2;
 inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxIndices = 4;
 

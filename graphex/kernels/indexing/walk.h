@@ -4,6 +4,7 @@
 
 #include "graphex/base/kernel_abi.h"
 #include "graphex/kernels/indexing/indexing.h"
+#include "graphex/kernels/report.h"
 #include "graphex/kernels/simd.h"
 
 namespace graphex::kernels {
@@ -98,16 +99,8 @@ GX_INLINE void copy_run(T* out, int64_t out_stride, const T* in, int64_t in_stri
 }
 
 // The first report of a replay wins.
-[[maybe_unused]] static __attribute__((noinline, cold)) void report_index(GxWorker* worker, int64_t index, int64_t size,
-                                                                          int64_t dim) {
-  GxStatus* status = worker->status;
-  int32_t none = GX_OK;
-  if (!__atomic_compare_exchange_n(&status->fault, &none, static_cast<int32_t>(GX_INDEX_OUT_OF_RANGE), false,
-                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-    return;
-  status->a = index;
-  status->b = size;
-  status->c = dim;
+[[maybe_unused]] static inline void report_index(GxWorker* worker, int64_t index, int64_t size, int64_t dim) {
+  report(worker, GX_INDEX_OUT_OF_RANGE, index, size, dim);
 }
 
 // Calls f with an element type of the knob's size: copies don't care what the bits mean.

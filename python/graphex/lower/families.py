@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     linalg,
     movement,
     normalise,
+    paged,
     pooling,
     quantized,
     reductions,
