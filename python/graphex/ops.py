@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from .capture.state import is_capturing
+
 __all__ = ["paged_attention", "reshape_and_cache"]
 
 
@@ -65,7 +67,7 @@ def reshape_and_cache(
             f"rows {rows.dtype} {tuple(rows.shape)} don't fit a cache {cache.dtype} {tuple(cache.shape)}",
         )
         _require(slot_mapping.shape == rows.shape[:1], f"expected a slot for each of {rows.shape[0]} tokens")
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or is_capturing():
             cache.copy_(torch.ops.graphex.with_slots(cache, rows, slot_mapping))
         else:
             _fill(cache, rows, slot_mapping)

@@ -79,3 +79,30 @@ def test_a_script_for_accelerators():
         static_input.copy_(batch)
         g.replay()
         torch.testing.assert_close(static_output, model(batch))
+
+
+@torch.no_grad()
+def test_a_paged_cache():
+    from graphex.ops import paged_attention, reshape_and_cache
+
+    key, value, query = torch.randn(2, 2, 8), torch.randn(2, 2, 8), torch.randn(2, 4, 8)
+    keys, values = torch.randn(6, 4, 2, 8), torch.randn(6, 4, 2, 8)
+    tables, lengths, slots = torch.tensor([[0, 1], [2, 3]]), torch.tensor([5, 6]), torch.tensor([4, 13])
+
+    def step():
+        reshape_and_cache(key, value, keys, values, slots)
+        return paged_attention(query, keys, values, tables, lengths)
+
+    before, g = keys.clone(), graphex.Graph()
+    with graphex.graph(g):
+        got = step()
+    assert torch.equal(keys, before)
+    for slot in (4, 5):
+        slots[0] = slot
+        lengths[0] = slot + 1
+        g.replay()
+        after = keys.clone()
+        keys.copy_(before)
+        torch.testing.assert_close(got, step())
+        assert torch.equal(keys, after)
+        before = after

@@ -23,10 +23,10 @@ from .reads import RefuseReads
 from .recorder import Recorder
 from .recording import Input, Layout, over
 from .replayer import Replayer
+from .state import CAPTURING, is_capturing
 
 _ERROR_MODES = ("global", "thread_local", "relaxed")
 _open = threading.Lock()
-_capturing: dict[int, str] = {}  # thread -> its capture's error mode
 
 
 class Graph:
@@ -97,7 +97,7 @@ class Graph:
 
         ValueError for a tensor of another dtype, shape or strides than the captured one's.
         """
-        if threading.get_ident() in _capturing:
+        if is_capturing():
             raise CaptureError("a replay inside a captured region can't be recorded; end the capture first")
         if self._replayer is None:
             raise CaptureError("this graphex.Graph is empty: nothing was captured since it was made or reset")
@@ -185,13 +185,13 @@ class _Capture:
 
     def enter(self) -> None:
         with _open:
-            if self.thread in _capturing:
+            if self.thread in CAPTURING:
                 raise CaptureError("a capture inside a captured region; end the first one before the second begins")
-            if _capturing and "global" in (self.error_mode, *_capturing.values()):
+            if CAPTURING and "global" in (self.error_mode, *CAPTURING.values()):
                 raise CaptureError(
                     "another thread is capturing; with capture_error_mode='thread_local' in both, both may"
                 )
-            _capturing[self.thread] = self.error_mode
+            CAPTURING[self.thread] = self.error_mode
         core().set_capturing(True)
         self.reads.__enter__()
         self.recorder.__enter__()
@@ -203,7 +203,7 @@ class _Capture:
         self.reads.__exit__(None, None, None)
         core().set_capturing(False)
         with _open:
-            del _capturing[self.thread]
+            del CAPTURING[self.thread]
 
     def named(self) -> dict[str, _Named]:
         """Where the named inputs are among the graph's; CaptureError for one that shares memory."""
