@@ -70,6 +70,13 @@ OPTIONS: tuple[Option, ...] = (
     _ours("profile", bool, False, "time each kernel; graphex.explain then shows time and bandwidth", core=True),
     _ours("threads", int, 0, "threads of a replay; 0 is torch.get_num_threads()", limits=(0, _MOST_THREADS), core=True),
     _ours(
+        "huge_pages",
+        bool,
+        True,
+        "the first call moves its large inputs, weights above all, into huge pages where they lie",
+        core=True,
+    ),
+    _ours(
         "isa",
         str,
         "native",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graphex/base/error.h"
+#include "graphex/runtime/huge_pages.h"
 #include "graphex/runtime/overlap.h"
 
 namespace graphex::python {
@@ -21,7 +22,7 @@ Call::Call(Compiled& compiled, std::vector<nb::object> args)
     infos_[input] = read_tensor(input_tensor(input), "argument", std::max(signature.arg_of_input[input], 0));
   bind_symbols();
   frame_ = compiled_.program_->take_frame(symbols_, compiled_.pool_);
-  frame_->profile = compiled_.profile_;
+  frame_->profile = compiled_.options_.profile;
   bind_inputs();
   if (compiled_.writes_) find_reason_for_eager();
 }
@@ -105,6 +106,18 @@ bool Call::writes_inference_tensor() const {
   return false;
 }
 
+size_t Call::move_inputs_to_huge_pages() const {
+  std::vector<runtime::MemoryRange> ranges;
+  for (const int input : compiled_.used_inputs()) {
+    const TensorInfo& info = infos_[input];
+    const size_t rank = static_cast<size_t>(info.rank);
+    const int64_t bytes = runtime::extent_bytes({info.shape, rank}, {info.strides, rank}, size_of(info.dtype));
+    ranges.push_back({info.data, static_cast<size_t>(bytes)});
+  }
+  const GilRelease unlocked;
+  return runtime::move_to_huge_pages(std::move(ranges));
+}
+
 std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) const {
   std::vector<int64_t> values;
   values.reserve(ids.size());
@@ -113,7 +126,8 @@ std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) co
 }
 
 void Call::run() {
-  const int threads = compiled_.threads_ > 0 ? compiled_.threads_ : nb::cast<int>(Torch::get().get_num_threads());
+  const int threads =
+      compiled_.options_.threads > 0 ? compiled_.options_.threads : nb::cast<int>(Torch::get().get_num_threads());
   compiled_.program_->run(*frame_, shared_team(), threads, *this);
 }
 

@@ -15,6 +15,8 @@ class Call : public runtime::Host {
 
   // Nothing ran yet: the program would write what only eager PyTorch may, so it must serve this call.
   bool must_run_eagerly() const { return eager_; }
+  // Returns the bytes that lie there now. For inputs that later calls bring again: weights and caches.
+  size_t move_inputs_to_huge_pages() const;
   void run();
   nb::list results();
   std::vector<nb::object> take_args() { return std::move(args_); }

@@ -38,13 +38,12 @@ runtime::Team& shared_team() {
 }
 
 Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands,
-                   compile::Report report, int threads, bool profile)
+                   compile::Report report, CallOptions options)
     : program_(std::move(program)),
       signature_(std::move(signature)),
       islands_(std::move(islands)),
       report_(std::move(report)),
-      threads_(threads),
-      profile_(profile) {
+      options_(options) {
   const std::vector<bool>& written = program_->parts().input_written;
   writes_ = std::find(written.begin(), written.end(), true) != written.end();
   used_inputs_ = inputs_in_use(program_->parts(), signature_);
@@ -70,6 +69,7 @@ nb::list Compiled::call(nb::list list) {
     }
     return nb::list(signature_.eager(again));
   }
+  if (options_.huge_pages && !called_.exchange(true)) huge_page_bytes_ = call.move_inputs_to_huge_pages();
   call.run();
   nb::list results = call.results();
   const std::lock_guard lock(mutex_);
@@ -90,6 +90,7 @@ nb::dict Compiled::explain() const {
   out["arena_bytes"] = program_->last_plan().arena_bytes;
   out["plans"] = program_->plans_made();
   out["inputs"] = parts.inputs;
+  out["huge_page_bytes"] = huge_page_bytes_.load();
   out["symbols"] = parts.symbols;
   out["compile_seconds"] = report_.seconds;
   out["kernel_seconds"] = report_.kernel_seconds;

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -19,10 +20,16 @@ runtime::Team& shared_team();
 // While this thread records a region, calling a program would compute what must only be recorded: it is refused.
 void set_capturing(bool capturing);
 
+struct CallOptions {
+  int threads;      // of a replay; 0 is as many as PyTorch uses
+  bool profile;     // each step is timed
+  bool huge_pages;  // the first call moves its inputs there
+};
+
 class Compiled {
  public:
   Compiled(std::shared_ptr<const runtime::Program> program, Signature signature, nb::list islands,
-           compile::Report report, int threads, bool profile);
+           compile::Report report, CallOptions options);
 
   // Boxed: takes the items of `args` and clears it.
   nb::list call(nb::list args);
@@ -43,11 +50,12 @@ class Compiled {
   Signature signature_;
   nb::list islands_;
   compile::Report report_;
-  int threads_;
-  bool profile_;
+  CallOptions options_;
   bool writes_ = false;
   std::shared_ptr<runtime::ArenaPool> pool_;
   std::vector<int> used_inputs_;
+  std::atomic<bool> called_ = false;
+  std::atomic<size_t> huge_page_bytes_ = 0;  // of inputs
 
   mutable std::mutex mutex_;  // the counters below
   int64_t calls_ = 0, eager_calls_ = 0;

@@ -100,7 +100,9 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
     program = gx::compile::compile(std::move(graph), compiler, compile_options, &report);
   }
   return new gx::python::Compiled(std::move(program), std::move(parsed), std::move(islands), std::move(report),
-                                  option(options, "threads", 0), option(options, "profile", false));
+                                  {.threads = option(options, "threads", 0),
+                                   .profile = option(options, "profile", false),
+                                   .huge_pages = option(options, "huge_pages", true)});
 }
 
 // Read and copy bandwidth and arithmetic peaks of this machine now, in bytes and operations a second; about 2 s.
