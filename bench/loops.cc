@@ -102,7 +102,7 @@ void run(benchmark::State& state, Problem p) {
   const std::vector<int64_t> sizes = p.sizes();
   const int64_t tiles = kernel.tiles(sizes.data());
   const auto scratch = std::make_unique<std::byte[]>(GX_SCRATCH_BYTES);
-  GxWorker worker{scratch.get(), nullptr, 0, 1};
+  GxWorker worker{scratch.get(), nullptr, 0, 1, 0};
   for (auto _ : state) kernel.run(pointers.data(), sizes.data(), 0, tiles, &worker);
   state.SetBytesProcessed(bytes * state.iterations());
   state.counters["compile_ms"] = compile;

@@ -29,6 +29,7 @@ struct GxWorker {
   GxStatus* status;  // shared by the workers of a replay
   int32_t id;        // 0 .. count-1
   int32_t count;     // workers in this replay
+  int32_t piece;     // how many ranges of this launch the worker has done; what they left in scratch is still there
 };
 
 // pointers: operands in the order of the kernel's contract; sizes: int64 values in the order of its contract.
@@ -38,5 +39,5 @@ typedef int64_t (*GxTiles)(const int64_t* sizes);
 // Host function: bytes of workspace the kernel needs for these sizes; absent when it needs none.
 typedef int64_t (*GxWorkspace)(const int64_t* sizes);
 // Host function: whether the kernel's tiles may be called for in many short ranges, which lets workers help each other;
-// absent, or 0, where a call prepares something that its tiles share.
+// absent, or 0, where each call prepares something that its tiles share.
 typedef int64_t (*GxDivisible)(const int64_t* sizes);

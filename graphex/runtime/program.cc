@@ -258,7 +258,9 @@ void Program::run_launch(Frame& frame, int step, GxWorker& worker) const noexcep
   const auto run = [&](TileRange range) {
     entry.kernel(frame.pointers.data() + entry.first_pointer, frame.launch_sizes.data() + entry.first_size, range.begin,
                  range.end, &worker);
+    ++worker.piece;
   };
+  worker.piece = 0;
   if (frame.shared[step] >= 0 && worker.count > 1) {
     Shares shares(frame.tiles[step], worker.count, frame.taken.data() + frame.shared[step] * frame.workers);
     for (TileRange range = shares.take(worker.id); !range.empty(); range = shares.take(worker.id)) run(range);

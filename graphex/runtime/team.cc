@@ -50,7 +50,7 @@ void Team::release() { holder_.store(0, std::memory_order_release); }
 
 void Team::call(const Job& job, void* scratch, int id, int count) noexcept {
   const ScopedFloatMode mode(job.mode);
-  GxWorker worker{scratch, job.status, id, count};
+  GxWorker worker{scratch, job.status, id, count, 0};
   job.body(worker);
 }
 

@@ -238,7 +238,7 @@ inline void Problem::run(const Kernel& kernel, std::mt19937& random) {
   void* aligned = scratch.data();
   size_t space = scratch.size();
   GxStatus status{};
-  GxWorker worker{std::align(64, GX_SCRATCH_BYTES, aligned, space), &status, 0, 1};
+  GxWorker worker{std::align(64, GX_SCRATCH_BYTES, aligned, space), &status, 0, 1, 0};
   for (const auto& [begin, end] : pieces) kernel.run(pointers.data(), numbers.data(), begin, end, &worker);
 }
 

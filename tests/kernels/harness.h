@@ -83,7 +83,8 @@ class Guarded {
   T* data_;
 };
 
-// Runs all tiles, cut into `workers` contiguous shares that run one after the other, each with its own scratch.
+// Runs all tiles, cut into `workers` contiguous shares that run one after the other, each with its own scratch. A share
+// is done in two pieces where the kernel allows that.
 inline GxStatus run_kernel(const codegen::Kernel& kernel, const std::vector<void*>& pointers,
                            const std::vector<int64_t>& sizes, int workers = 1) {
   GxStatus status = {};
@@ -92,9 +93,12 @@ inline GxStatus run_kernel(const codegen::Kernel& kernel, const std::vector<void
     static std::unique_ptr<char[]> memory(new char[GX_SCRATCH_BYTES + 64]);
     void* scratch = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
     std::memset(scratch, 0xff, GX_SCRATCH_BYTES);
-    GxWorker worker = {scratch, &status, w, workers};
+    GxWorker worker = {scratch, &status, w, workers, 0};
     const int64_t begin = tiles * w / workers, end = tiles * (w + 1) / workers;
-    if (begin < end) kernel.run(pointers.data(), sizes.data(), begin, end, &worker);
+    const int64_t cut = kernel.divisible && kernel.divisible(sizes.data()) ? end - (end - begin) / 4 : end;
+    if (begin < cut) kernel.run(pointers.data(), sizes.data(), begin, cut, &worker);
+    ++worker.piece;
+    if (cut < end) kernel.run(pointers.data(), sizes.data(), cut, end, &worker);
   }
   return status;
 }

@@ -190,7 +190,7 @@ class MatmulTest : public testing::TestWithParam<std::tuple<codegen::Isa, DType>
     const int64_t tiles = kernel.tiles(operands.sizes);
     std::memset(scratch.data(), 0xff, GX_SCRATCH_BYTES);
     for (int i = splits - 1; i >= 0; --i) {
-      GxWorker worker = {scratch.data(), &status, i, splits};
+      GxWorker worker = {scratch.data(), &status, i, splits, 0};
       const int64_t begin = tiles * i / splits, end = tiles * (i + 1) / splits;
       if (begin < end) kernel.run(pointers, operands.sizes, begin, end, &worker);
     }

@@ -246,18 +246,27 @@ GX_INLINE int64_t tiles(const int64_t* sizes) {
   return sizes[kBlocksM] == 0 ? 0 : ceil_div(sizes[kBlocksN], kTileRows);
 }
 
+// How many rows of X are rounded at a time.
+GX_INLINE int64_t rounded_rows(int64_t k) {
+  const int64_t row_bytes = k / kBlockGroup * int64_t(sizeof(InputGroup));
+  const int64_t fit = row_bytes == 0 ? kMaxRows : kPanelBytes / row_bytes / kPanel * kPanel;
+  return min(kMaxRows, fit > kPanel ? fit : kPanel);
+}
+
+// The rounded rows must outlast a call.
+GX_INLINE bool is_divisible(const int64_t* sizes) { return sizes[kBlocksM] <= rounded_rows(sizes[kBlocksK]); }
+
 template <class Format, class T>
 GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
   const int64_t m = GX_M == 1 ? 1 : sizes[kBlocksM], k = sizes[kBlocksK];
   auto* panels = static_cast<InputGroup*>(worker->scratch);
-  const int64_t row_bytes = (k > 0 ? k : 1) / kBlockGroup * int64_t(sizeof(InputGroup));
-  const int64_t fit = row_bytes == 0 ? kMaxRows : kPanelBytes / row_bytes / kPanel * kPanel;
-  const int64_t rows = min(kMaxRows, fit > kPanel ? fit : kPanel);
+  const int64_t rows = rounded_rows(k);
   const T* x = static_cast<const T*>(pointers[1]);
 #pragma clang loop unroll(disable)
   for (int64_t row = 0; row < m; row += rows) {
     const int64_t count = min(rows, m - row);
-    pack<Format>(panels, x + row * sizes[kBlocksXStrideM], sizes[kBlocksXStrideM], count, k);
+    if (worker->piece == 0 || m > rows)
+      pack<Format>(panels, x + row * sizes[kBlocksXStrideM], sizes[kBlocksXStrideM], count, k);
     const Layer<Format, T> layer = {sizes[kBlocksN],
                                     k,
                                     sizes[kBlocksWStride],
@@ -283,8 +292,9 @@ GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, i
 
 }  // namespace graphex::kernels::blocks
 
-#define GX_BLOCKS_ENTRY(name, type)                                                                                 \
-  extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::blocks::tiles(sizes); }          \
-  extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) { \
-    graphex::kernels::blocks::run<type>(pointers, sizes, begin, end, worker);                                       \
+#define GX_BLOCKS_ENTRY(name, type)                                                                                   \
+  extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::blocks::tiles(sizes); }            \
+  extern "C" int64_t name##_divisible(const int64_t* sizes) { return graphex::kernels::blocks::is_divisible(sizes); } \
+  extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {   \
+    graphex::kernels::blocks::run<type>(pointers, sizes, begin, end, worker);                                         \
   }

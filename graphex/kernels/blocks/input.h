@@ -18,17 +18,19 @@ struct InputGroup {
 template <class Format, class T>
 GX_INLINE void round_group(InputGroup* to, const T* from) {
   const RoundingScale scale = rounding_scale(from, kBlockGroup);
-  int32_t sums[2] = {};
+  Ints<kLanes> halves[2] = {};
 #pragma unroll
   for (int at = 0; at < kBlockGroup; at += kLanes) {
     const Ints<kLanes> rounded = nearest(load_floats<kLanes>(from + at), scale.to_integers);
-    sums[at / 16] += __builtin_reduce_add(rounded);
+    halves[at / 16] += rounded;
     store(to->values + at, __builtin_convertvector(rounded, Bytes<kLanes>));
   }
+  const int32_t sum = __builtin_reduce_add(halves[0] + halves[1]);
+  const int32_t second = Format::kScales == 2 ? __builtin_reduce_add(halves[1]) : 0;
   to->scale = scale.from_integers;
-  to->scaled_sum = to->scale * static_cast<float>(sums[0] + sums[1]);
-  to->offsets[0] = kTotalOffset<Format> * (Format::kScales == 2 ? sums[0] : sums[0] + sums[1]);
-  to->offsets[1] = kTotalOffset<Format> * sums[1];
+  to->scaled_sum = to->scale * static_cast<float>(sum);
+  to->offsets[0] = kTotalOffset<Format> * (sum - second);
+  to->offsets[1] = kTotalOffset<Format> * second;
 }
 
 GX_INLINE int64_t panel_rows(int64_t rows, int64_t first) { return min(kPanel, rows - first); }

@@ -131,19 +131,32 @@ GX_INLINE int64_t tiles(const int64_t* sizes) {
   return (sizes[kQuantN] + kTileColumns - 1) / kTileColumns;
 }
 
+// How many rows of X are packed at a time.
+template <class Element>
+GX_INLINE int64_t packed_rows(int64_t k) {
+  const int64_t fit = kPanelBytes / (k > 0 ? k * int64_t(sizeof(Element)) : 1) / kPanel * kPanel;
+  return min(kMaxRows, fit > kPanel ? fit : kPanel);
+}
+
+// The packed rows must outlast a call.
+template <class Element>
+GX_INLINE bool is_divisible(const int64_t* sizes) {
+  return sizes[kQuantM] <= packed_rows<Element>(sizes[kQuantK]);
+}
+
 template <class T, class Dot>
 GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
   using Element = typename Dot::Element;
   const int64_t m = GX_M == 1 ? 1 : sizes[kQuantM], k = sizes[kQuantK];
   float* input_scales = static_cast<float*>(worker->scratch);
   Element* panels = reinterpret_cast<Element*>(static_cast<char*>(worker->scratch) + kScaleBytes);
-  const int64_t fit = kPanelBytes / (k > 0 ? k * int64_t(sizeof(Element)) : 1) / kPanel * kPanel;
-  const int64_t rows = min(kMaxRows, fit > kPanel ? fit : kPanel);
+  const int64_t rows = packed_rows<Element>(k);
   const T* x = static_cast<const T*>(pointers[1]);
 #pragma clang loop unroll(disable)
   for (int64_t row = 0; row < m; row += rows) {
     const int64_t count = min(rows, m - row);
-    pack(panels, input_scales, x + row * sizes[kQuantXStrideM], sizes[kQuantXStrideM], count, k);
+    if (worker->piece == 0 || m > rows)
+      pack(panels, input_scales, x + row * sizes[kQuantXStrideM], sizes[kQuantXStrideM], count, k);
     const Layer<T, Dot> layer = {k,
                                  sizes[kQuantGroup],
                                  sizes[kQuantWStrideN],
@@ -165,6 +178,11 @@ GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, i
 
 #define GX_QMATMUL_ENTRY(name, type)                                                                                \
   extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::qmatmul::tiles(sizes); }         \
+  extern "C" int64_t name##_divisible(const int64_t* sizes) {                                                       \
+    namespace q = graphex::kernels::qmatmul;                                                                        \
+    return GX_INPUT == 1 ? q::is_divisible<q::IntegerDot::Element>(sizes)                                           \
+                         : q::is_divisible<q::FloatDot::Element>(sizes);                                            \
+  }                                                                                                                 \
   extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) { \
     namespace q = graphex::kernels::qmatmul;                                                                        \
     if (GX_INPUT == 1) return q::run<type, q::IntegerDot>(pointers, sizes, begin, end, worker);                     \
