@@ -33,11 +33,19 @@ void BM_Fp32(benchmark::State& state) {
 void BM_Bf16(benchmark::State& state) {
   run(state, [](auto& team, int workers) { return graphex::runtime::probe_bf16(team, workers); });
 }
+void BM_Int8(benchmark::State& state) {
+  run(state, [](auto& team, int workers) { return graphex::runtime::probe_int8(team, workers); });
+}
+void BM_Int4(benchmark::State& state) {
+  run(state, [](auto& team, int workers) { return graphex::runtime::probe_int4(team, workers); });
+}
 
 const int64_t kAll = graphex::runtime::usable_cpus();
 BENCHMARK(BM_Read)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Copy)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Fp32)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Bf16)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Int8)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Int4)->ArgName("workers")->Arg(1)->Arg(kAll)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -9,7 +9,7 @@ import contextlib
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -41,6 +41,16 @@ def cpu_name():
     return platform.processor() or "unknown"
 
 
+def cpu_model():
+    """The CPU's name with family and model, since virtual machines give many CPUs one name."""
+    fields = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    numbers = [fields[name] for name in ("cpu family", "model") if name in fields]
+    return " ".join([cpu_name(), *numbers])
+
+
 def describe(threads):
     level = torch.backends.cpu.get_cpu_capability()
     return f"{cpu_name()}, {level}, {threads} threads, torch {torch.__version__}"
@@ -48,45 +58,64 @@ def describe(threads):
 
 @dataclass
 class Probe:
-    """Ceilings at one moment: bytes read a second, and multiply-adds (two operations each) by element type."""
+    """Ceilings at one moment: bytes a second, and multiply-adds (two operations each) by type."""
 
     read_bytes_s: float
-    flops_s: dict  # by dtype name; a type that is missing has no known peak
+    flops_s: dict  # by dtype name, also "int8" and "int4"; a type that is missing has no known peak
     source: str
+    copy_bytes_s: float = 0.0  # read and written
 
     def better(self, other):
         """The higher of two probes: a ceiling is what the machine was able to do."""
         flops = {name: max(rate, other.flops_s.get(name, 0.0)) for name, rate in self.flops_s.items()}
-        return Probe(max(self.read_bytes_s, other.read_bytes_s), flops, self.source)
+        read, copy = max(self.read_bytes_s, other.read_bytes_s), max(self.copy_bytes_s, other.copy_bytes_s)
+        return Probe(read, flops, self.source, copy)
 
     def floor_s(self, work, dtype):
         """Seconds that `work` takes at least; by its bytes alone where the type's peak is unknown."""
-        reading = work.bytes_read / self.read_bytes_s
-        return max(reading, work.operations / self.flops_s[dtype]) if dtype in self.flops_s else reading
+        memory = work.bytes_read / self.read_bytes_s
+        if work.bytes_copied:
+            memory += work.bytes_copied / self.copy_bytes_s
+        return max(memory, work.operations / self.flops_s[dtype]) if dtype in self.flops_s else memory
 
-    def json(self):
-        return asdict(self)
+    def json(self, dtype):
+        return {
+            "read_gb_s": self.read_bytes_s / 1e9,
+            "copy_gb_s": self.copy_bytes_s / 1e9,
+            "peak_g_s": self.flops_s.get(dtype, 0.0) / 1e9,
+            "source": self.source,
+        }
+
+
+PROBE_SECONDS = 0.05
+_probers = {}
 
 
 def probe():
-    """Read bandwidth and arithmetic peaks, now: graphex's own probe (about two seconds), or the stand-in."""
-    native = native_probe()
-    return from_native(native(torch.get_num_threads())) if native else torch_probe()
+    """Read bandwidth and arithmetic peaks, now: graphex's own probe (about half a second), or the stand-in."""
+    native = native_prober()
+    if not native:
+        return torch_probe()
+    threads = torch.get_num_threads()
+    if threads not in _probers:
+        _probers[threads] = native(threads)
+    return from_native(_probers[threads].probe(PROBE_SECONDS))
 
 
-def native_probe():
-    """graphex._core.probe, or None where the module or the function is absent."""
+def native_prober():
+    """graphex._core.Prober, or None where the module or the class is absent."""
     try:
         from graphex import _core
     except ImportError:
         return None
-    return getattr(_core, "probe", None)
+    return getattr(_core, "Prober", None)
 
 
 def from_native(found):
-    # Without instructions for bf16 its products are fp32's after widening, so fp32's peak is within reach.
-    flops = {"float32": found["fp32"], "bfloat16": max(found["fp32"], found["bf16"])}
-    return Probe(found["read"], flops, "graphex")
+    # Without instructions of their own the products of 16-bit types are fp32's after widening, at fp32's peak.
+    flops = {"float32": found["fp32"], "bfloat16": max(found["fp32"], found["bf16"]), "float16": found["fp32"]}
+    flops |= {name: found[name] for name in ("int8", "int4") if found[name]}
+    return Probe(found["read"], flops, "graphex", found["copy"])
 
 
 _operands = {}
@@ -103,10 +132,12 @@ def torch_operands():
 
 def torch_probe():
     data = torch_operands()
+    half = READ_BYTES // 8
     with torch.no_grad():
         read = best_of(3, lambda: data["read"].sum())
+        copy = best_of(3, lambda: data["read"][:half].copy_(data["read"][half:]))
         peak = best_of(8, lambda: torch.mm(data["a"], data["b"]))
-    return Probe(READ_BYTES / read, {"float32": 2 * 768**3 / peak}, "torch stand-in")
+    return Probe(READ_BYTES / read, {"float32": 2 * 768**3 / peak}, "torch stand-in", READ_BYTES / copy)
 
 
 def best_of(times, work):

@@ -105,23 +105,35 @@ gx::python::Compiled* compile(const std::string& text, nb::dict signature, nb::l
                                    .huge_pages = option(options, "huge_pages", true)});
 }
 
-// Read and copy bandwidth and arithmetic peaks of this machine now, in bytes and operations a second; about 2 s.
-nb::dict probe(int workers) {
+nb::dict probe(gx::runtime::Prober& prober, double seconds) {
   gx::runtime::Probe found;
   {
     const gx::python::GilRelease unlocked;
-    found = gx::runtime::probe(workers > 0 ? workers : gx::runtime::usable_cpus());
+    found = prober.probe(seconds);
   }
   nb::dict out;
   out["workers"] = found.workers;
   out["buffer_bytes"] = found.buffer_bytes;
-  const std::pair<const char*, gx::runtime::Rate> rates[] = {
-      {"read", found.read}, {"copy", found.copy}, {"fp32", found.fp32}, {"bf16", found.bf16}};
+  const std::pair<const char*, gx::runtime::Rate> rates[] = {{"read", found.read}, {"copy", found.copy},
+                                                             {"fp32", found.fp32}, {"bf16", found.bf16},
+                                                             {"int8", found.int8}, {"int4", found.int4}};
   for (const auto& [name, rate] : rates) {
     out[name] = rate.per_second;
     out[(std::string(name) + "_loop").c_str()] = rate.loop;
   }
   return out;
+}
+
+// Measures, again and again, what this machine can do; holds its gigabyte of memory for that.
+void define_probe(nb::module_& m) {
+  nb::class_<gx::runtime::Prober>(m, "Prober")
+      .def(
+          "__init__",
+          [](gx::runtime::Prober* self, int workers) {
+            new (self) gx::runtime::Prober(workers > 0 ? workers : gx::runtime::usable_cpus());
+          },
+          "workers"_a = 0)
+      .def("probe", &probe, "seconds"_a = 0.3, "Rates a second: bytes read and copied, operations by type.");
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -178,7 +190,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
   gx::python::define_gguf(m);
   m.def("set_capturing", &gx::python::set_capturing, "capturing"_a);
-  m.def("probe", &probe, "workers"_a = 0);
+  define_probe(m);
   m.def(
       "unsupported", [](const std::string& text) { return gx::compile::unsupported(*gx::ir::parse(text)); }, "text"_a);
   m.def("level", [] { return std::string(gx::codegen::name_of(gx::codegen::detect_isa())); });

@@ -47,6 +47,9 @@ TEST(Probe, GivesRatesOfLoopsThatThisCpuHas) {
     EXPECT_STRNE(rate.loop, "");
   }
   EXPECT_EQ(probe_bf16(*team, 2, 0.01).per_second > 0, !bf16_loops().empty());
+  const double int8 = probe_int8(*team, 2, 0.01).per_second, int4 = probe_int4(*team, 2, 0.01).per_second;
+  EXPECT_EQ(int8 > 0, !int8_loops().empty());
+  EXPECT_EQ(int4 > 0, !int4_loops().empty());
 }
 
 }  // namespace

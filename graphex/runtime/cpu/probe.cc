@@ -115,11 +115,25 @@ Rate probe_bf16(Team& team, int workers, double seconds) {
   return probe_arithmetic(bf16_loops(), team, workers, seconds);
 }
 
-Probe probe(int workers) {
-  const auto team = make_team(workers);
-  MemoryProbe memory(*team, workers);
-  return {
-      workers, memory.bytes(), memory.read(), memory.copy(), probe_fp32(*team, workers), probe_bf16(*team, workers)};
+Rate probe_int8(Team& team, int workers, double seconds) {
+  return probe_arithmetic(int8_loops(), team, workers, seconds);
+}
+
+Rate probe_int4(Team& team, int workers, double seconds) {
+  return probe_arithmetic(int4_loops(), team, workers, seconds);
+}
+
+Prober::Prober(int workers) : workers_(workers), team_(make_team(workers)), memory_(*team_, workers) {}
+
+Probe Prober::probe(double seconds) {
+  return {workers_,
+          memory_.bytes(),
+          memory_.read(seconds),
+          memory_.copy(seconds),
+          probe_fp32(*team_, workers_, seconds),
+          probe_bf16(*team_, workers_, seconds),
+          probe_int8(*team_, workers_, seconds),
+          probe_int4(*team_, workers_, seconds)};
 }
 
 }  // namespace graphex::runtime

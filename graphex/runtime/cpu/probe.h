@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "graphex/runtime/memory.h"
@@ -40,13 +41,27 @@ Rate probe_fp32(Team& team, int workers, double seconds = 0.3);
 // Inner products of bf16 accumulated in fp32 by the CPU's own instruction; none: 0.
 Rate probe_bf16(Team& team, int workers, double seconds = 0.3);
 
+// Products of bytes in integers, and of bytes by values up to 15: what 8-bit and 4-bit weights can reach; none: 0.
+Rate probe_int8(Team& team, int workers, double seconds = 0.3);
+Rate probe_int4(Team& team, int workers, double seconds = 0.3);
+
 struct Probe {
   int workers;
   size_t buffer_bytes;
-  Rate read, copy, fp32, bf16;
+  Rate read, copy, fp32, bf16, int8, int4;
 };
 
-// All of the above on make_team(workers), in about 2 s.
-Probe probe(int workers);
+// All of the above, as often as one likes: the team and the buffer stay.
+class Prober {
+ public:
+  explicit Prober(int workers);
+  // Each of the six measured for so long, but memory at least two passes a loop.
+  Probe probe(double seconds = 0.3);
+
+ private:
+  const int workers_;
+  std::unique_ptr<Team> team_;
+  MemoryProbe memory_;
+};
 
 }  // namespace graphex::runtime

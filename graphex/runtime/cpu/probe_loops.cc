@@ -111,8 +111,36 @@ void fp32_avx512(int64_t iterations) {
 }
 template <int kChains>
 GX_TARGET("avx512f,avx512bf16")
-void bf16_avx512(int64_t iterations) {
-  GX_MULTIPLY_ADD_LOOP(__m512, kChains, sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)factor, (__m512bh)addend))
+void bf16_avx512(int64_t iterations){
+    GX_MULTIPLY_ADD_LOOP(__m512, kChains, sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)factor, (__m512bh)addend))}
+
+GX_TARGET("avx2") GX_INLINE __m256i pairs_of(__m256 sum, __m256 factor) {
+  return _mm256_maddubs_epi16((__m256i)sum, (__m256i)factor);
+}
+GX_TARGET("avx2") GX_INLINE __m256 widened(__m256i pairs, __m256 addend) {
+  return (__m256)_mm256_add_epi32((__m256i)addend, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+template <int kChains>
+GX_TARGET("avx2")
+void int8_avx2(int64_t iterations){
+    GX_MULTIPLY_ADD_LOOP(__m256, kChains,
+                         sums[i] = widened(pairs_of(sums[i], factor), addend))} GX_TARGET("avx2") GX_INLINE __m256
+    eight_pairs(__m256 sum, __m256 factor, __m256 addend) {
+  __m256i pairs = (__m256i)sum;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) pairs = _mm256_add_epi16((__m256i)addend, pairs_of((__m256)pairs, factor));
+  return widened(pairs, addend);
+}
+template <int kChains>
+GX_TARGET("avx2")
+void int4_avx2(int64_t iterations) {
+  GX_MULTIPLY_ADD_LOOP(__m256, kChains, sums[i] = eight_pairs(sums[i], factor, addend))
+}
+template <int kChains>
+GX_TARGET("avx512f,avx512vnni")
+void int8_avx512(int64_t iterations) {
+  GX_MULTIPLY_ADD_LOOP(__m512, kChains,
+                       sums[i] = (__m512)_mm512_dpbusd_epi32((__m512i)sums[i], (__m512i)factor, (__m512i)addend))
 }
 #endif
 
@@ -151,6 +179,26 @@ std::vector<ArithmeticLoop> bf16_loops() {
   return {{"avx512 x 12", 12 * 32 * 2, bf16_avx512<12>}, {"avx512 x 24", 24 * 32 * 2, bf16_avx512<24>}};
 }
 
+std::vector<ArithmeticLoop> int8_loops() {
+  std::vector<ArithmeticLoop> loops;
+  if (__builtin_cpu_supports("avx2"))
+    loops = {{"avx2 x 8", 8 * 32 * 2, int8_avx2<8>}, {"avx2 x 12", 12 * 32 * 2, int8_avx2<12>}};
+  if (__builtin_cpu_supports("avx512vnni")) {
+    loops.push_back({"avx512 x 12", 12 * 64 * 2, int8_avx512<12>});
+    loops.push_back({"avx512 x 24", 24 * 64 * 2, int8_avx512<24>});
+  }
+  return loops;
+}
+
+std::vector<ArithmeticLoop> int4_loops() {
+  std::vector<ArithmeticLoop> loops = int8_loops();  // what takes bytes takes these too
+  if (__builtin_cpu_supports("avx2")) {
+    loops.push_back({"avx2 pairs x 6", 6 * 8 * 32 * 2, int4_avx2<6>});
+    loops.push_back({"avx2 pairs x 12", 12 * 8 * 32 * 2, int4_avx2<12>});
+  }
+  return loops;
+}
+
 #else
 
 std::vector<ReadLoop> read_loops() {
@@ -159,6 +207,8 @@ std::vector<ReadLoop> read_loops() {
 std::vector<CopyLoop> copy_loops() { return {{"ordinary", copy_ordinary}, {"non-temporal", copy_non_temporal}}; }
 std::vector<ArithmeticLoop> fp32_loops() { return {}; }
 std::vector<ArithmeticLoop> bf16_loops() { return {}; }
+std::vector<ArithmeticLoop> int8_loops() { return {}; }
+std::vector<ArithmeticLoop> int4_loops() { return {}; }
 
 #endif
 

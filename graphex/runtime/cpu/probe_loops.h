@@ -27,6 +27,8 @@ struct ArithmeticLoop {
 std::vector<ReadLoop> read_loops();
 std::vector<CopyLoop> copy_loops();
 std::vector<ArithmeticLoop> fp32_loops();
-std::vector<ArithmeticLoop> bf16_loops();  // empty without an instruction for it
+std::vector<ArithmeticLoop> bf16_loops();  // empty without an instruction for it, as the next two
+std::vector<ArithmeticLoop> int8_loops();  // products of bytes summed in 32 bits
+std::vector<ArithmeticLoop> int4_loops();  // bytes by values up to 15, summed in 16 bits and widened after eight
 
 }  // namespace graphex::runtime
