@@ -94,6 +94,22 @@ class ReplayClock:
         return seconds
 
 
+def compiled(engine, function):
+    """The function by an engine, and the clock of its callable; None for eager, whose clock is the caller's."""
+    torch._dynamo.reset()
+    clock = ReplayClock()
+    run = engine.compile(function, clock)
+    return run, clock if engine.backend else None
+
+
+def seconds_of(run, clock, *inputs):
+    """One call's seconds, by the clock of `compiled`."""
+    start = time.perf_counter()
+    run(*inputs)
+    seconds = time.perf_counter() - start
+    return sum(clock.take()) if clock else seconds
+
+
 def hand_over(backend, engine, graph, example_inputs):
     """A backend called as torch.compile calls it: inductor's options are patches of its configuration."""
     if not engine.options:

@@ -1,10 +1,8 @@
-// Attention beside this machine's limits: `attention [workers] [trials]`.
+// Attention beside this machine's limits: `attention_kernel [workers] [trials]`.
 //
 // Decode reads caches that together exceed 8 x L3 in turn, so that keys and values come from memory, with a barrier
 // after each launch as in a replay; its floor is their bytes over the read rate. Prefill's floor is the operations of
 // the causal half over the peak of fp32. Trials alternate with the probes and both keep their best.
-#include "graphex/kernels/attention/attention.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,6 +15,7 @@
 
 #include "graphex/base/dtype.h"
 #include "graphex/codegen/compiler.h"
+#include "graphex/kernels/attention/attention.h"
 #include "graphex/runtime/cpu/probe.h"
 
 namespace graphex {
