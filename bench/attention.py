@@ -11,12 +11,13 @@ callable from entry to return; eager is the whole call. `./dev bench attention_k
 import sys
 
 import torch
-from support import contest, engines, language, results, weights
+from support import contest, engines, results, weights
 from support.work import Work
 from torch.nn.functional import scaled_dot_product_attention
 
 QUERY_HEADS, KV_HEADS = 32, 8
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+PEAKS = {"fp32": "float32", "bf16": "bfloat16"}
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.02}
 
 
@@ -62,7 +63,7 @@ def attend_causally(q, k, v):
 
 
 def filled_row(session, name, work, dtype, sets, function):
-    row = contest.Row(name, work, language.FLOATS[dtype])
+    row = contest.Row(name, work, PEAKS[dtype])
     expected = function(*sets[0])
 
     def player(engine):

@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+import plots
 import pytest
 import torch
 from support import contest, machine, peers, results, weights
@@ -122,3 +124,26 @@ def test_a_bench_runs_and_writes_json(tmp_path):
     for row in facts["rows"]:
         assert [one["engine"] for one in row["engines"]] == ["eager", "graphex"]
         assert all(one["ms"] > 0 for one in row["engines"])
+
+
+def test_the_page_has_every_row_and_the_plots_are_well_formed():
+    engines = [
+        {"engine": "graphex", "ms": 2.0, "share": 0.9},
+        {"engine": "llama.cpp", "missing": "not <installed> | x"},
+    ]
+    rows = {name: {"row": name, "floor_ms": 1.8, "engines": engines, "machine": "a & b", "date": "d", "command": "c",
+                   "commit": "e"} for name in ("q8_0 M=32 64x64", "q8_0 M=4 64x64")}  # fmt: skip
+    text, drawings = plots.page([("cpu", {"cpu": "CPU", "rows": {"kernels": rows}})])
+    assert text.index("| q8_0 M=4 64x64 | 1.8 | 2 |") < text.index(
+        "| q8_0 M=32 64x64 | 1.8 | 2 | - (not <installed> / x)"
+    )
+    (drawing,) = drawings.values()
+    words = [each.text for each in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text")]
+    assert "a & b" in words and words.count("90%") == 2
+
+
+def test_the_page_is_the_kept_results():
+    kept = [(path.stem, json.loads(path.read_text())) for path in sorted(results.FOLDER.glob("*.json"))]
+    text, drawings = plots.page(kept)
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == text, "run ./dev bench plots"
+    assert {path.name for path in (ROOT / "docs" / "benchmarks").glob("*.svg")} == set(drawings)
