@@ -73,7 +73,6 @@ class Player:
 
     def __init__(self, engine: engines.Engine, text: Text, contestant: contest.Contestant) -> None:
         self.text = text
-        torch._dynamo.reset()
         self.clock = engines.ReplayClock()
         self.forward = engine.compile(text.model.forward, self.clock)
         contestant.clock = self.clock if engine.backend else None
@@ -117,7 +116,8 @@ def player(engine: engines.Engine, text: Text, expected: torch.Tensor | None, bo
 
 
 def eager_logits(text: Text) -> torch.Tensor:
-    """Logits of the row's first step."""
+    """Logits of a row's first step. What Dynamo compiled for rows before is dropped: it would make sizes dynamic."""
+    torch._dynamo.reset()
     contestant = contest.Contestant("eager")
     one = Player(engines.EAGER, text, contestant)
     one()
