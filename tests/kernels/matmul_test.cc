@@ -316,8 +316,10 @@ TEST_P(MatmulTest, BitsDependOnTheRowAlone) {
   }
 }
 
-// Values at the ends of the type's range come through widening and narrowing as they are.
+// Values at the ends of the type's range come through widening and narrowing as they are; but instructions that multiply
+// bf16 take denormals for zeros.
 TEST_P(MatmulTest, SpecialValues) {
+  const bool flushes = dtype() == DType::kBF16 && std::get<0>(GetParam()) == codegen::Isa::kAvx512;
   const float smallest = dtype() == DType::kF16 ? 0x1p-24f : dtype() == DType::kBF16 ? 0x1p-133f : 0x1p-149f;
   const float values[] = {INFINITY, -INFINITY, NAN, smallest, 3 * smallest, -0.0f, 1.0f, 1024.0f};
   for (int64_t m : {1, 13}) {
@@ -326,7 +328,8 @@ TEST_P(MatmulTest, SpecialValues) {
     for (int64_t i = 0; i < 8; ++i) operands.b.set(i, values[i]);
     const Array result = run(operands);
     for (int64_t i = 0; i < m * 8; ++i) {
-      const double expected = values[i % 8];
+      const bool denormal = std::abs(values[i % 8]) < 0x1p-126f && dtype() == DType::kBF16;
+      const double expected = flushes && denormal ? 0 : values[i % 8];
       if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(result.get(i)));
       } else {

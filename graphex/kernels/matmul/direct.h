@@ -10,7 +10,7 @@ namespace graphex::kernels::matmul {
 inline constexpr int64_t kDirectRows = 12;
 inline constexpr int64_t kDirectColumns = 8;
 static_assert(kDirectRows <= 2 * kDirectPanel);
-static_assert(kDirectRows * kMaxBlockK * int64_t(sizeof(float)) <= GX_SCRATCH_BYTES);
+static_assert(kDirectRows * kMaxBlockK<float> * int64_t(sizeof(float)) <= GX_SCRATCH_BYTES);
 
 GX_INLINE bool is_direct(const Problem& p) { return GX_B_LAYOUT == 0 && p.m <= kDirectRows; }
 
@@ -67,7 +67,7 @@ struct Direct {
   inline __attribute__((always_inline)) void sum(const T* const columns[C], Quad (*sums)[kQuads<C>]) const {
 #pragma clang loop unroll(disable)
     for (int64_t start = 0; start < p.k; start += p.block_k) {
-      const int64_t length = min(p.block_k, p.k - start), at = whole ? start : 0;
+      const int64_t length = min(p.block_k, p.k - start), at = whole ? floats_of<T>(start) : 0;
       const int64_t next = start + p.block_k < p.k ? p.block_k : p.b_column - start;
       const T* block[C];
 #pragma unroll
@@ -126,16 +126,16 @@ template <class T>
 GX_INLINE void run_direct(const Problem& p, void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end,
                           float* scratch) {
   const int64_t per_batch = ceil_div(p.n, kDirectColumns);
-  Direct<T> direct = {p, scratch, p.padded_k, true, nullptr, nullptr, {}};
-  direct.whole = p.m * p.padded_k * int64_t(sizeof(float)) <= GX_SCRATCH_BYTES;
-  if (!direct.whole) direct.panel_k = p.block_k;
+  Direct<T> direct = {p, scratch, floats_of<T>(p.k), true, nullptr, nullptr, {}};
+  direct.whole = p.m * direct.panel_k * int64_t(sizeof(float)) <= GX_SCRATCH_BYTES;
+  if (!direct.whole) direct.panel_k = floats_of<T>(p.block_k);
   while (begin < end) {
     const int64_t batch = begin / per_batch, first = begin - batch * per_batch;
     const int64_t last = min(per_batch, first + end - begin);
     direct.a = static_cast<const T*>(pointers[1]) + batch * p.a_batch;
     direct.b = static_cast<const T*>(pointers[2]) + batch * p.b_batch;
     direct.out = Output<T>::of(p, pointers, sizes, batch);
-    if (direct.whole) pack_a<T, kDirectPanel>(p, direct.a, scratch, p.m, p.k, p.padded_k);
+    if (direct.whole) pack_a<T, kDirectPanel>(p, direct.a, scratch, p.m, p.k, direct.panel_k);
     const int64_t column = first * kDirectColumns, column_end = min(p.n, last * kDirectColumns);
     direct.rows(column, column_end);
     begin += last - first;

@@ -1,28 +1,58 @@
-// Operand rows and columns widened to fp32 and packed into panels, in the family's order of k.
+// Operand rows and columns packed into panels, in the family's order of k.
 //
-// A panel of R rows holds, vector after vector along k, R times kLanes floats, zero beyond the last k and the last row.
-// k runs in the order in which one raw load of the element type widens: for bf16 the even elements of 2 * kLanes first,
-// then the odd ones, since a shift and a blend are cheaper than crossing lanes.
+// A panel of R rows holds, vector after vector along k, R vectors, zero beyond the last k and the last row. Vectors are
+// fp32, k in the order in which one raw load of the element type widens: for bf16 the even elements of 2 * kLanes first,
+// then the odd ones, since a shift and a blend are cheaper than crossing lanes. Where the level multiplies pairs of
+// bf16 they stay as they are.
 #pragma once
 
 #include "graphex/kernels/simd.h"
 
 namespace graphex::kernels::matmul {
 
-// How one raw load of T widens: `elements` consecutive k become `parts` vectors; `index` is the k at a lane of a part.
+// A group of fp32 vectors: `elements` consecutive k become `parts` vectors of `lanes` elements.
+struct FloatGroup {
+  using Vector = Vec;
+  using Element = float;
+  static constexpr int lanes = kLanes;
+  GX_INLINE Vec add(Vec sum, Vec a, Vec b) { return multiply_add(a, b, sum); }
+  template <class T>
+  GX_INLINE float element(const T* from) {
+    return load_float(from);
+  }
+};
+
+// How one raw load of T becomes vectors; `index` is the k at a lane of a part.
 template <class T>
-struct Group {
+struct Group : FloatGroup {
   static constexpr int parts = 1;
   static constexpr int elements = kLanes;
   static constexpr int index(int, int lane) { return lane; }
-  GX_INLINE Vec widen(const T* from, int) { return load_floats<kLanes>(from); }
+  GX_INLINE Vec vector(const T* from, int) { return load_floats<kLanes>(from); }
 };
+#if defined(__AVX512BF16__)
 template <>
 struct Group<bf16> {
+  using Vector = Words<kLanes>;
+  using Element = bf16;
+  static constexpr int lanes = 2 * kLanes;
+  static constexpr int parts = 1;
+  static constexpr int elements = 2 * kLanes;
+  static constexpr int index(int, int lane) { return lane; }
+  GX_INLINE Vector vector(const bf16* from, int) { return load<Vector>(from); }
+  GX_INLINE Vec add(Vec sum, Vector a, Vector b) {
+    using Pairs = __bf16 __attribute__((vector_size(64)));
+    return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Pairs, a), __builtin_bit_cast(Pairs, b));
+  }
+  GX_INLINE bf16 element(const bf16* from) { return *from; }
+};
+#else
+template <>
+struct Group<bf16> : FloatGroup {
   static constexpr int parts = 2;
   static constexpr int elements = 2 * kLanes;
   static constexpr int index(int part, int lane) { return 2 * lane + part; }
-  GX_INLINE Vec widen(const bf16* from, int part) {
+  GX_INLINE Vec vector(const bf16* from, int part) {
     if (part == 0) return __builtin_bit_cast(Vec, load<Words<kLanes>>(from) << 16);
 #if defined(__AVX2__) && !defined(__AVX512F__)
     // The compiler would hold the zero, or a mask, in a register for the whole loop; a tile of sums needs all sixteen.
@@ -39,6 +69,7 @@ struct Group<bf16> {
     uint16_t bits[2 * kLanes];
   };
 };
+#endif
 
 // The last `count` (< elements) of a row with zeros behind them; memory beyond them isn't touched.
 template <class T>
@@ -58,6 +89,12 @@ GX_INLINE int64_t vectors_of(int64_t k) {
   return (k + Group<T>::elements - 1) / Group<T>::elements * Group<T>::parts;
 }
 
+// Floats that a row of a panel takes.
+template <class T>
+GX_INLINE int64_t floats_of(int64_t k) {
+  return vectors_of<T>(k) * kLanes;
+}
+
 // R rows, contiguous along k, into a panel of R.
 template <class T, int R>
 GX_NOINLINE void pack_rows(float* panel, const T* from, int64_t stride, int64_t k) {
@@ -71,7 +108,7 @@ GX_NOINLINE void pack_rows(float* panel, const T* from, int64_t stride, int64_t 
 #pragma unroll
     for (int row = 0; row < R; ++row) __builtin_prefetch(rows[row] + at + R * stride);
 #pragma unroll
-    for (int i = 0; i < kParts * R; ++i) store(panel + i * kLanes, Group<T>::widen(rows[i % R] + at, i / R));
+    for (int i = 0; i < kParts * R; ++i) store(panel + i * kLanes, Group<T>::vector(rows[i % R] + at, i / R));
   }
   if (at == k) return;
 #pragma clang loop unroll(disable)
@@ -79,22 +116,24 @@ GX_NOINLINE void pack_rows(float* panel, const T* from, int64_t stride, int64_t 
     Tail<T> tail;
     Tail<T>::copy(tail, from + row * stride + at, k - at);
     for (int part = 0; part < kParts; ++part)
-      store(panel + (part * R + row) * kLanes, Group<T>::widen(tail.values, part));
+      store(panel + (part * R + row) * kLanes, Group<T>::vector(tail.values, part));
   }
 }
 
 // One row with any stride along k into row `row` of a panel of `rows`.
 template <class T>
 GX_NOINLINE void gather_row(float* panel, int64_t rows, int64_t row, const T* from, int64_t stride, int64_t k) {
-  float* to = panel + row * kLanes;
+  using Element = typename Group<T>::Element;
+  constexpr int kWide = Group<T>::lanes;
+  Element* to = reinterpret_cast<Element*>(panel) + row * kWide;
 #pragma clang loop unroll(disable)
   for (int64_t start = 0; start < k; start += Group<T>::elements)
 #pragma clang loop unroll(disable)
-    for (int part = 0; part < Group<T>::parts; ++part, to += rows * kLanes)
+    for (int part = 0; part < Group<T>::parts; ++part, to += rows * kWide)
 #pragma clang loop vectorize(disable) unroll(disable)
-      for (int lane = 0; lane < kLanes; ++lane) {
+      for (int lane = 0; lane < kWide; ++lane) {
         const int64_t at = start + Group<T>::index(part, lane);
-        to[lane] = at < k ? load_float(from + at * stride) : 0.0f;
+        to[lane] = at < k ? Group<T>::element(from + at * stride) : Element{};
       }
 }
 
@@ -113,7 +152,19 @@ GX_INLINE void transpose(Quad& a, Quad& b, Quad& c, Quad& d) {
   d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
 }
 
-// A panel of four rows whose elements lie side by side (B as [K, N]): from + k * stride holds the four.
+// What 32 bits of lane `lane` hold, of four rows whose elements lie side by side: from + k * stride holds the four.
+template <class T>
+GX_INLINE Quad four_rows(const T* from, int64_t stride, int part, int lane) {
+  if constexpr (sizeof(typename Group<T>::Element) == sizeof(float)) {
+    return load_floats<4>(from + Group<T>::index(part, lane) * stride);
+  } else {
+    const T* even = from + 2 * lane * stride;
+    const auto wide = [](const T* at) { return __builtin_convertvector(load<Halves<4>>(at), Words<4>); };
+    return __builtin_bit_cast(Quad, wide(even) | wide(even + stride) << 16);
+  }
+}
+
+// A panel of four such rows (B as [K, N]).
 template <class T>
 GX_NOINLINE void pack_columns(float* panel, const T* from, int64_t stride, int64_t k) {
   constexpr int kElements = Group<T>::elements;
@@ -126,7 +177,7 @@ GX_NOINLINE void pack_columns(float* panel, const T* from, int64_t stride, int64
       for (int lane = 0; lane < kLanes; lane += 4) {
         Quad quads[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) quads[i] = load_floats<4>(from + (at + Group<T>::index(part, lane + i)) * stride);
+        for (int i = 0; i < 4; ++i) quads[i] = four_rows(from + at * stride, stride, part, lane + i);
         transpose(quads[0], quads[1], quads[2], quads[3]);
 #pragma unroll
         for (int i = 0; i < 4; ++i) store(panel + i * kLanes + lane, quads[i]);

@@ -3,6 +3,7 @@
 
 #include "graphex/base/kernel_abi.h"
 #include "graphex/kernels/matmul/matmul.h"
+#include "graphex/kernels/matmul/pack.h"
 #include "graphex/kernels/simd.h"
 
 extern "C" {
@@ -15,7 +16,8 @@ extern const int64_t GX_M;
 namespace graphex::kernels::matmul {
 
 // K in equal blocks of at most kMaxBlockK, a multiple of every group: two quads of B and a tile's rows of A fit in L1.
-inline constexpr int64_t kMaxBlockK = 640;
+template <class T>
+inline constexpr int64_t kMaxBlockK = 640 * sizeof(float) / sizeof(typename Group<T>::Element);
 inline constexpr int64_t kAlignK = 32;
 
 struct Problem {
@@ -23,9 +25,9 @@ struct Problem {
   int64_t a_batch, a_row, a_k;
   int64_t b_batch, b_k, b_column;
   int64_t c_batch, c_row;
-  int64_t block_k;   // of K; the last may be shorter
-  int64_t padded_k;  // K rounded up to kAlignK
+  int64_t block_k;  // of K; the last may be shorter
 
+  template <class T>
   GX_INLINE Problem from(const int64_t* sizes) {
     Problem p;
     p.batch = sizes[kMatmulBatch];
@@ -40,9 +42,8 @@ struct Problem {
     p.b_column = GX_B_LAYOUT == 1 ? 1 : sizes[kMatmulBStrideN];
     p.c_batch = sizes[kMatmulCStrideBatch];
     p.c_row = sizes[kMatmulCStrideM];
-    const int64_t blocks = ceil_div(p.k, kMaxBlockK);
+    const int64_t blocks = ceil_div(p.k, kMaxBlockK<T>);
     p.block_k = blocks == 0 ? kAlignK : ceil_div(ceil_div(p.k, blocks), kAlignK) * kAlignK;
-    p.padded_k = ceil_div(p.k, kAlignK) * kAlignK;
     return p;
   }
 };

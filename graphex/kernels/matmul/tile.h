@@ -22,50 +22,63 @@ inline constexpr int64_t kAheadBytes = 3072;
 // Rows of A that meet B at once where B isn't packed, for as many columns as leave registers for their sums.
 inline constexpr int kDirectPanel = 6;
 
-// Both operands packed; `vectors` of k. Sets or adds to R rows of four sums, `stride` apart.
+// Each row's four sums of lanes.
 template <int R>
+GX_INLINE void sum_rows(const Vec (&sums)[R][4], Quad (&out)[R]) {
+  int row = 0;
+#if defined(__AVX512F__)
+#pragma unroll
+  for (; row + 2 <= R; row += 2) sum_lanes(sums[row], sums[row + 1], out[row], out[row + 1]);
+#endif
+#pragma unroll
+  for (; row < R; ++row) out[row] = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
+}
+
+// Both operands packed; `vectors` of k. Sets or adds to R rows of four sums, `stride` apart.
+template <class T, int R>
 GX_NOINLINE void tile_packed(const float* a, const float* b, int64_t vectors, float* out, int64_t stride, bool set) {
+  using Vector = typename Group<T>::Vector;
   Vec sums[R][4] = {};
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < vectors; ++i, a += R * kLanes, b += 4 * kLanes) {
-    Vec rows[R];
+    Vector rows[R];
 #pragma unroll
-    for (int row = 0; row < R; ++row) rows[row] = load<Vec>(a + row * kLanes);
+    for (int row = 0; row < R; ++row) rows[row] = load<Vector>(a + row * kLanes);
 #pragma unroll
     for (int column = 0; column < 4; ++column) {
-      const Vec value = load<Vec>(b + column * kLanes);
+      const Vector value = load<Vector>(b + column * kLanes);
 #pragma unroll
-      for (int row = 0; row < R; ++row) sums[row][column] = multiply_add(rows[row], value, sums[row][column]);
+      for (int row = 0; row < R; ++row) sums[row][column] = Group<T>::add(sums[row][column], rows[row], value);
     }
   }
+  Quad totals[R];
+  sum_rows<R>(sums, totals);
 #pragma unroll
-  for (int row = 0; row < R; ++row, out += stride) {
-    const Quad sum = sum_lanes(sums[row][0], sums[row][1], sums[row][2], sums[row][3]);
-    store(out, set ? sum : load<Quad>(out) + sum);
-  }
+  for (int row = 0; row < R; ++row, out += stride) store(out, set ? totals[row] : load<Quad>(out) + totals[row]);
 }
 
 // One group of k for C columns. Vectors of the shorter side stay in registers while the other side passes.
 template <class T, int R, int C>
 GX_INLINE void add_group(const float* a, const T* const b[C], int64_t at, Vec (&sums)[R][C]) {
+  using Vector = typename Group<T>::Vector;
 #pragma unroll
   for (int part = 0; part < Group<T>::parts; ++part, a += R * kLanes) {
     if constexpr (C < R) {
-      Vec values[C];
+      Vector values[C];
 #pragma unroll
-      for (int column = 0; column < C; ++column) values[column] = Group<T>::widen(b[column] + at, part);
+      for (int column = 0; column < C; ++column) values[column] = Group<T>::vector(b[column] + at, part);
 #pragma unroll
       for (int row = 0; row < R; ++row)
 #pragma unroll
         for (int column = 0; column < C; ++column)
-          sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), values[column], sums[row][column]);
+          sums[row][column] = Group<T>::add(sums[row][column], load<Vector>(a + row * kLanes), values[column]);
     } else {
 #pragma unroll
       for (int column = 0; column < C; ++column) {
-        const Vec value = Group<T>::widen(b[column] + at, part);
+        const Vector value = Group<T>::vector(b[column] + at, part);
 #pragma unroll
         for (int row = 0; row < R; ++row)
-          sums[row][column] = multiply_add(load<Vec>(a + row * kLanes), value, sums[row][column]);
+          sums[row][column] = Group<T>::add(sums[row][column], load<Vector>(a + row * kLanes), value);
       }
     }
   }
