@@ -177,20 +177,21 @@ GX_INLINE Quad sum_lanes(Floats<16> a, Floats<16> b, Floats<16> c, Floats<16> d)
 }
 
 // The same of two times four, in fewer steps than one after the other: all of them on whole vectors.
-GX_INLINE void sum_lanes(const Floats<16> (&a)[4], const Floats<16> (&b)[4], Quad& of_a, Quad& of_b) {
-  Floats<16> both[4];
+template <class Wide, class Four>
+GX_INLINE void sum_lanes(const Wide (&a)[4], const Wide (&b)[4], Four& of_a, Four& of_b) {
+  static_assert(sizeof(Wide) == 4 * sizeof(Four) && sizeof(Four) == 16);
+  Wide both[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i)
     both[i] = __builtin_shufflevector(a[i], b[i], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
               __builtin_shufflevector(a[i], b[i], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-  const auto twos = [](Floats<16> x, Floats<16> y) {
+  const auto twos = [](Wide x, Wide y) {
     return __builtin_shufflevector(x, y, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
            __builtin_shufflevector(x, y, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
   };
-  const Floats<16> first = twos(both[0], both[1]), second = twos(both[2], both[3]);
-  const Floats<16> fours =
-      __builtin_shufflevector(first, second, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-      __builtin_shufflevector(first, second, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  const Wide first = twos(both[0], both[1]), second = twos(both[2], both[3]);
+  const Wide fours = __builtin_shufflevector(first, second, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+                     __builtin_shufflevector(first, second, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
   of_a = fours.lo.lo + fours.lo.hi;
   of_b = fours.hi.lo + fours.hi.hi;
 }

@@ -316,8 +316,8 @@ TEST_P(MatmulTest, BitsDependOnTheRowAlone) {
   }
 }
 
-// Values at the ends of the type's range come through widening and narrowing as they are; but instructions that multiply
-// bf16 take denormals for zeros.
+// Values at the ends of the type's range come through widening and narrowing as they are; but instructions that
+// multiply bf16 take denormals for zeros.
 TEST_P(MatmulTest, SpecialValues) {
   const bool flushes = dtype() == DType::kBF16 && std::get<0>(GetParam()) == codegen::Isa::kAvx512;
   const float smallest = dtype() == DType::kF16 ? 0x1p-24f : dtype() == DType::kBF16 ? 0x1p-133f : 0x1p-149f;

@@ -152,6 +152,11 @@ TEST_P(QuantMatmulTest, IsItsDefinition) {
                                             {3, 17, 64, 2},
                                             {4, 5, 192, 3},
                                             {7, 11, 64, 1},
+                                            {13, 70, 160, 1},
+                                            {6, 6, 224, 7},
+                                            {1, 7, 192, 2},
+                                            {5, 4, 384, 3},
+                                            {2, 3, 480, 3},
                                             {0, 4, 32, 1},
                                             {5, 0, 32, 1}}) {
         check<float>(GetParam(), {m, n, k, groups, bits, round_input, m % 2 == 1, n % 3});
@@ -166,12 +171,13 @@ TEST_P(QuantMatmulTest, PacksLongRowsBlockByBlock) {
 }
 
 TEST_P(QuantMatmulTest, ARowsBitsDependOnNothingElse) {
-  for (const int64_t groups : {1, 4})
+  for (const auto& [bits, groups] : {std::array<int64_t, 2>{8, 1}, {8, 4}, {4, 1}, {4, 8}, {4, 2}})
     for (const bool round_input : {false, true}) {
-      Layer<float> all({6, 23, 256, groups, 8, round_input});
+      const int width = static_cast<int>(bits);
+      Layer<float> all({6, 23, 256, groups, width, round_input});
       const std::vector<float> together = all.run(GetParam(), 2);
       EXPECT_TRUE(test::same_bits(together, all.run(GetParam(), 1)));
-      Layer<float> alone({1, 23, 256, groups, 8, round_input});
+      Layer<float> alone({1, 23, 256, groups, width, round_input});
       std::copy(all.w.begin(), all.w.end(), alone.w.begin());
       std::copy(all.s.begin(), all.s.end(), alone.s.begin());
       for (int64_t row = 0; row < 6; ++row) {

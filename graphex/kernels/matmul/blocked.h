@@ -150,7 +150,8 @@ struct Blocked {
         pack_a<T, kTileRows>(p, a_at(row, start), a, row_end - row, length, panel_k);
         pack_b<T>(p, b_at(start, column), panels_b, columns, length, panel_k);
       }
-      multiply(a, whole ? floats_of<T>(start) : 0, row_end - row, ceil_div(columns, 4), vectors_of<T>(length), start == 0);
+      multiply(a, whole ? floats_of<T>(start) : 0, row_end - row, ceil_div(columns, 4), vectors_of<T>(length),
+               start == 0);
     }
     const Output<T> out = Output<T>::of(p, pointers, sizes, batch);
     for (int64_t m = row; m < row_end; ++m)

@@ -4,7 +4,8 @@
 // {C, A, B, addend}, all of the one dtype; sizes are listed below, strides in elements, C's columns contiguous. Sums
 // are in fp32 and round once, after the epilogue. K = 0 gives the epilogue of zero; no tiles when C is empty. Nothing
 // is read outside the operands. Where the level multiplies pairs of bf16 by an instruction, what is below 2^-126 counts
-// as zero, in bf16 operands and in their sums (oneDNN's products do so there as well). C may be the addend's own memory with the same strides, and no other operand's.
+// as zero, in bf16 operands and in their sums (oneDNN's products do so there as well). C may be the addend's own memory
+// with the same strides, and no other operand's.
 //
 // Knobs (all must be set):
 //   GX_B_LAYOUT  0: B's stride along k is 1 (a linear layer's [N, K] weight, read where it is)

@@ -1,9 +1,9 @@
 // Operand rows and columns packed into panels, in the family's order of k.
 //
 // A panel of R rows holds, vector after vector along k, R vectors, zero beyond the last k and the last row. Vectors are
-// fp32, k in the order in which one raw load of the element type widens: for bf16 the even elements of 2 * kLanes first,
-// then the odd ones, since a shift and a blend are cheaper than crossing lanes. Where the level multiplies pairs of
-// bf16 they stay as they are.
+// fp32, k in the order in which one raw load of the element type widens: for bf16 the even elements of 2 * kLanes
+// first, then the odd ones, since a shift and a blend are cheaper than crossing lanes. Where the level multiplies pairs
+// of bf16 they stay as they are.
 #pragma once
 
 #include "graphex/kernels/simd.h"

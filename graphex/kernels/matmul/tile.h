@@ -2,7 +2,7 @@
 //
 // Lanes run along k, so both operands are read the same way, a row-major weight needs no packing, and M = 1 and M =
 // 1000 add in the same order. kTileRows is what the registers hold without spilling: 3 * 4 + 3 + 1 of 16, 6 * 4 + 6 + 1
-// of 32.
+// of 32. kAheadBytes are under way to a worker, over all its streams, where few rows of A meet B.
 #pragma once
 
 #include "graphex/kernels/matmul/pack.h"
@@ -11,13 +11,14 @@ namespace graphex::kernels::matmul {
 
 #if defined(__AVX512F__)
 inline constexpr int kTileRows = 6;
+inline constexpr int64_t kAheadBytes = 6144;
 #else
 inline constexpr int kTileRows = 3;
+inline constexpr int64_t kAheadBytes = 3072;
 #endif
 
-// Bytes under way to a worker: of each of its eight streams with one row of A, over all streams with more.
+// The same for each of the eight streams of one row of A.
 inline constexpr int64_t kSingleAheadBytes = 256;
-inline constexpr int64_t kAheadBytes = 3072;
 
 // Rows of A that meet B at once where B isn't packed, for as many columns as leave registers for their sums.
 inline constexpr int kDirectPanel = 6;

@@ -25,6 +25,7 @@ GX_INLINE Bytes<16> half_block(const char* from, int half) {
   return __builtin_bit_cast(Bytes<16>, half == 0 ? raw & 15 : raw >> 4) - 8;
 }
 
+#if !defined(__AVX512VNNI__)  // chunks.h takes its place there
 // Each lane the sum of two neighbouring products; exact.
 GX_INLINE Ints<4> multiply_pairs(Shorts<8> a, Shorts<8> b) {
   return __builtin_convertvector(a.even, Ints<4>) * __builtin_convertvector(b.even, Ints<4>) +
@@ -35,11 +36,6 @@ GX_INLINE Ints<8> multiply_pairs(Shorts<16> a, Shorts<16> b) {
   return __builtin_bit_cast(Ints<8>, __builtin_ia32_pmaddwd256(a, b));
 }
 #endif
-#if defined(__AVX512BW__)
-GX_INLINE Ints<16> multiply_pairs(Shorts<32> a, Shorts<32> b) {
-  return __builtin_bit_cast(Ints<16>, __builtin_ia32_pmaddwd512(a, b));
-}
-#endif
 
 struct IntegerDot {
   using Element = int16_t;
@@ -48,12 +44,7 @@ struct IntegerDot {
   static constexpr int kParts = static_cast<int>(kQuantBlock) / (2 * kLanes);
 
   GX_INLINE void widen(const char* from, Vector (&to)[kParts]) {
-#if defined(__AVX512BW__)
-    const Bytes<16> low = half_block(from, 0), high = half_block(from, 1);
-    const Bytes<32> both = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-                                                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
-    to[0] = __builtin_convertvector(both, Vector);
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
     for (int half = 0; half < 2; ++half) to[half] = __builtin_convertvector(half_block(from, half), Vector);
 #else
     for (int half = 0; half < 2; ++half) {
@@ -66,6 +57,7 @@ struct IntegerDot {
   GX_INLINE Sum add(Sum sum, Vector x, Vector w) { return sum + multiply_pairs(x, w); }
   GX_INLINE float total(Sum sum) { return static_cast<float>(__builtin_reduce_add(sum)); }
 };
+#endif
 
 struct FloatDot {
   using Element = float;

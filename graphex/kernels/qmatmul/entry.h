@@ -1,13 +1,13 @@
-// The entry of one element type. A tile is kTileColumns rows of W; a call packs its rows of X into scratch and streams
+// The entry of one element type. A call packs its rows of X into scratch and streams
 // its rows of W once for each block of them.
 #pragma once
 
 #include "graphex/base/kernel_abi.h"
+#include "graphex/kernels/qmatmul/chunk_layer.h"
 #include "graphex/kernels/qmatmul/input.h"
 
 namespace graphex::kernels::qmatmul {
 
-inline constexpr int64_t kTileColumns = 8;
 inline constexpr int64_t kMaxRows = 256;           // of X, packed at a time
 inline constexpr int64_t kPanelBytes = 256 << 10;  // of packed rows, as long as kPanel of them take no more
 inline constexpr int64_t kAheadBytes = 2048;       // under way to a worker, over its streams
@@ -128,7 +128,7 @@ struct Layer {
 
 GX_INLINE int64_t tiles(const int64_t* sizes) {
   if (sizes[kQuantM] == 0) return 0;
-  return (sizes[kQuantN] + kTileColumns - 1) / kTileColumns;
+  return (sizes[kQuantN] + kQuantTileColumns - 1) / kQuantTileColumns;
 }
 
 // How many rows of X are packed at a time.
@@ -139,9 +139,14 @@ GX_INLINE int64_t packed_rows(int64_t k) {
 }
 
 // The packed rows must outlast a call.
-template <class Element>
 GX_INLINE bool is_divisible(const int64_t* sizes) {
-  return sizes[kQuantM] <= packed_rows<Element>(sizes[kQuantK]);
+  const int64_t m = sizes[kQuantM], k = sizes[kQuantK];
+  if (GX_INPUT == 0) return m <= packed_rows<FloatDot::Element>(k);
+#if defined(__AVX512VNNI__)
+  return m <= chunk_rows(k);
+#else
+  return m <= packed_rows<IntegerDot::Element>(k);
+#endif
 }
 
 template <class T, class Dot>
@@ -168,23 +173,27 @@ GX_INLINE void run(void* const* pointers, const int64_t* sizes, int64_t begin, i
                                  panels,
                                  input_scales,
                                  static_cast<T*>(pointers[0]) + row * sizes[kQuantYStrideM]};
-    const int64_t first = begin * kTileColumns, last = min(end * kTileColumns, sizes[kQuantN]);
+    const int64_t first = begin * kQuantTileColumns, last = min(end * kQuantTileColumns, sizes[kQuantN]);
     if (GX_M == 1) layer.template range<4>(count, first, last);
     if (GX_M != 1) layer.template range<2>(count, first, last);
   }
 }
 
+template <class T>
+GX_INLINE void run_any(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {
+  if (GX_INPUT == 0) return run<T, FloatDot>(pointers, sizes, begin, end, worker);
+#if defined(__AVX512VNNI__)
+  run_chunks<T>(pointers, sizes, begin, end, worker);
+#else
+  run<T, IntegerDot>(pointers, sizes, begin, end, worker);
+#endif
+}
+
 }  // namespace graphex::kernels::qmatmul
 
-#define GX_QMATMUL_ENTRY(name, type)                                                                                \
-  extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::qmatmul::tiles(sizes); }         \
-  extern "C" int64_t name##_divisible(const int64_t* sizes) {                                                       \
-    namespace q = graphex::kernels::qmatmul;                                                                        \
-    return GX_INPUT == 1 ? q::is_divisible<q::IntegerDot::Element>(sizes)                                           \
-                         : q::is_divisible<q::FloatDot::Element>(sizes);                                            \
-  }                                                                                                                 \
-  extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) { \
-    namespace q = graphex::kernels::qmatmul;                                                                        \
-    if (GX_INPUT == 1) return q::run<type, q::IntegerDot>(pointers, sizes, begin, end, worker);                     \
-    q::run<type, q::FloatDot>(pointers, sizes, begin, end, worker);                                                 \
+#define GX_QMATMUL_ENTRY(name, type)                                                                                   \
+  extern "C" int64_t name##_tiles(const int64_t* sizes) { return graphex::kernels::qmatmul::tiles(sizes); }            \
+  extern "C" int64_t name##_divisible(const int64_t* sizes) { return graphex::kernels::qmatmul::is_divisible(sizes); } \
+  extern "C" void name(void* const* pointers, const int64_t* sizes, int64_t begin, int64_t end, GxWorker* worker) {    \
+    graphex::kernels::qmatmul::run_any<type>(pointers, sizes, begin, end, worker);                                     \
   }

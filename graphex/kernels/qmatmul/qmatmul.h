@@ -25,6 +25,7 @@
 namespace graphex::kernels {
 
 inline constexpr int64_t kQuantBlock = 32;
+inline constexpr int64_t kQuantTileColumns = 8;  // rows of W a tile
 
 enum QuantMatmulSize : int {
   kQuantM,
