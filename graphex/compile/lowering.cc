@@ -5,6 +5,7 @@
 
 #include "graphex/base/error.h"
 #include "graphex/compile/kernel_table.h"
+#include "graphex/kernels/indexing/indexing.h"
 #include "graphex/ops/checks.h"
 
 namespace graphex::compile {
@@ -43,6 +44,24 @@ std::string loop_name(const Unit& unit) {
     name += (name.empty() ? "" : "+") + node->op;
   }
   return name;
+}
+
+// The dimension along which elements lie side by side; -1: none.
+int unit_dim(const ir::Type& type) {
+  for (int d = 0; d < type.rank(); ++d)
+    if (type.strides[d].is(1) && !type.shape[d].is(1)) return d;
+  return -1;
+}
+
+// Whether a unit is a mere copy that reads along one dimension and writes along another: a loop would read single
+// elements of many lines.
+bool is_transpose(const Unit& unit) {
+  const ir::Node& node = *unit.nodes[0];
+  if (unit.nodes.size() != 1 || node.op != "copy") return false;
+  const ir::Type &from = node.inputs[0]->type, &to = node.out()->type;
+  const int across = unit_dim(from), along = unit_dim(to);
+  return from.shape == to.shape && to.rank() <= kernels::kMaxRank && across >= 0 && along >= 0 && across != along &&
+         !from.strides[along].is(0);
 }
 
 }  // namespace
@@ -129,7 +148,21 @@ void Lowering::start_overwrite(const ir::Node& node) {
   copy(node.inputs[ops::op_of(node).overwrites], pointer(node.out(), true), node.out()->type.strides);
 }
 
+void Lowering::lower_transpose(const ir::Node& node) {
+  const ir::Type &from = node.inputs[0]->type, &to = node.out()->type;
+  std::vector<SizeId> sizes(kernels::kCopySizes, size(0));
+  sizes[kernels::kCopyRank] = size(to.rank());
+  for (int d = 0; d < to.rank(); ++d) {
+    sizes[kernels::kCopyShape + d] = size(to.shape[d]);
+    sizes[kernels::kCopyOutStrides + d] = size(to.strides[d]);
+    sizes[kernels::kCopyInStrides + d] = size(from.strides[d]);
+  }
+  hand("copy", "gx_copy", {{"GX_ELEMENT_BYTES", size_of(to.dtype)}}, node,
+       {pointer(node.out(), true), pointer(node.inputs[0])}, std::move(sizes));
+}
+
 void Lowering::lower_loop_unit(const Unit& unit) {
+  if (is_transpose(unit)) return lower_transpose(*unit.nodes[0]);
   const LoweredLoop loop = lower_loop(unit, loop_options_);
   std::vector<Pointer> pointers;
   for (const LoopAccess& access : loop.operands) pointers.push_back(pointer(access.value, access.written));

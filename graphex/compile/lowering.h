@@ -47,6 +47,7 @@ class Lowering {
   void lower_unit(const Unit& unit);
   void lower_island(const ir::Node& node);
   void lower_loop_unit(const Unit& unit);
+  void lower_transpose(const ir::Node& node);
   runtime::TensorView view_of(ir::Value* value);
   runtime::SizeId extent_bytes(const ir::Type& type);
   void set_lifetimes();

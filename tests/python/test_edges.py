@@ -251,3 +251,25 @@ def test_clamping_keeps_the_sign_of_zero(dtype):
     x = torch.tensor([-0.0, 0.0, -1.0, 1.0] * 9, dtype=dtype)
     got, expected = compiled(f)(x), f(x)
     assert [g.signbit().tolist() for g in got] == [e.signbit().tolist() for e in expected]
+
+
+# ---- copies that read along one dimension and write along another
+
+
+TRANSPOSES = {
+    "last two": lambda x: x.transpose(-1, -2).contiguous(),
+    "first and last": lambda x: x.transpose(0, 2).contiguous(),
+    "rotated": lambda x: x.permute(1, 2, 0).contiguous(),
+    "of a slice": lambda x: x[1:, 2:, 3:].permute(2, 0, 1).contiguous(),
+    "into channels_last": lambda x: x.unsqueeze(0).contiguous(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.bool])
+@pytest.mark.parametrize("name", TRANSPOSES)
+def test_copies_that_transpose(name, dtype):
+    def make(*shape):
+        return lambda: (torch.randint(-9, 9, shape).to(dtype),)
+
+    shapes = [make(3, 70, 65), make(5, 16, 130), make(2, 3, 4), make(2, 64, 128)]
+    check(TRANSPOSES[name], *shapes, calls=4, exact=True)

@@ -68,16 +68,68 @@ GX_INLINE CopyPlan copy_plan(const int64_t* sizes, bool is_fill) {
   return plan;
 }
 
+// Side of a square that registers transpose: whole vectors, and whole cache lines where a vector is one.
+template <typename T>
+inline constexpr int kSide = kLanes * 4 / sizeof(T) < 16 ? kLanes * 4 / sizeof(T) : 16;
+
+template <typename T, int N>
+using Row = T __attribute__((ext_vector_type(N)));
+
+// Numbers<N>: 0 .. N - 1 as a pack.
+template <int... I>
+struct Pack {};
+template <class, int... I>
+using PackOf = Pack<I...>;
+template <int N>
+using Numbers = __make_integer_seq<PackOf, int, N>;
+
+template <class V, int... I>
+GX_INLINE V interleave_low(V a, V b, Pack<I...>) {
+  return __builtin_shufflevector(a, b, (I / 2 + I % 2 * int(sizeof...(I)))...);
+}
+template <class V, int... I>
+GX_INLINE V interleave_high(V a, V b, Pack<I...>) {
+  constexpr int kHalf = sizeof...(I) / 2;
+  return __builtin_shufflevector(a, b, (kHalf + I / 2 + I % 2 * int(sizeof...(I)))...);
+}
+
+// N rows of N: each step interleaves the first half of the rows with the second.
+template <typename T, int N>
+GX_INLINE void transpose_square(T* out, int64_t out_stride, const T* in, int64_t in_stride) {
+  Row<T, N> rows[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) rows[i] = load<Row<T, N>>(in + i * in_stride);
+#pragma unroll
+  for (int step = 1; step < N; step *= 2) {
+    Row<T, N> next[N];
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      next[2 * i] = interleave_low(rows[i], rows[i + N / 2], Numbers<N>{});
+      next[2 * i + 1] = interleave_high(rows[i], rows[i + N / 2], Numbers<N>{});
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) rows[i] = next[i];
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) store(out + i * out_stride, rows[i]);
+}
+
 // out[r * out_stride + c] = in[c * in_stride + r]
 template <typename T>
 GX_INLINE void transpose_block(T* out, int64_t out_stride, const T* in, int64_t in_stride, int64_t rows,
                                int64_t columns) {
-  int64_t c = 0;
-  for (; c + 8 <= columns; c += 8)
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < 8; ++i) out[r * out_stride + c + i] = in[(c + i) * in_stride + r];
-  for (; c < columns; ++c)
-    for (int64_t r = 0; r < rows; ++r) out[r * out_stride + c] = in[c * in_stride + r];
+  constexpr int64_t kN = kSide<T>;
+  const int64_t whole_rows = rows / kN * kN, whole_columns = columns / kN * kN;
+#pragma clang loop unroll(disable)
+  for (int64_t c = 0; c < whole_columns; c += kN)
+#pragma clang loop unroll(disable)
+    for (int64_t r = 0; r < whole_rows; r += kN)
+      transpose_square<T, kN>(out + r * out_stride + c, out_stride, in + c * in_stride + r, in_stride);
+  const auto rest = [&](int64_t r, int64_t first, int64_t end) {
+#pragma clang loop unroll(disable) vectorize(disable)
+    for (int64_t c = first; c < end; ++c) out[r * out_stride + c] = in[c * in_stride + r];
+  };
+  for (int64_t r = 0; r < rows; ++r) rest(r, r < whole_rows ? whole_columns : 0, columns);
 }
 
 template <typename T>
