@@ -57,7 +57,7 @@ int unit_dim(const ir::Type& type) {
 // elements of many lines.
 bool is_transpose(const Unit& unit) {
   const ir::Node& node = *unit.nodes[0];
-  if (unit.nodes.size() != 1 || node.op != "copy") return false;
+  if (unit.nodes.size() != 1 || node.op != "copy" || is_inline(ops::base_of(node.inputs[0]))) return false;
   const ir::Type &from = node.inputs[0]->type, &to = node.out()->type;
   const int across = unit_dim(from), along = unit_dim(to);
   return from.shape == to.shape && to.rank() <= kernels::kMaxRank && across >= 0 && along >= 0 && across != along &&

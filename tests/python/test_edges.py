@@ -265,6 +265,21 @@ TRANSPOSES = {
 }
 
 
+MADE = {
+    "zeros": lambda out: torch.zeros(out.shape, out=out),
+    "full": lambda out: out.copy_(torch.full((9, 20), 3.0).t()),
+    "arange": lambda out: out.copy_(torch.arange(180.0).view(9, 20).t()),
+    "expanded": lambda out: out.copy_(torch.arange(9.0).expand(20, 9)),
+    "one value": lambda out: out.copy_(torch.ones(()).expand(9, 20).t()),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_turned_result_of_what_is_made_on_the_way(name):
+    check(MADE[name], lambda: (torch.randn(9, 20).t(),), exact=True)
+    check(MADE[name], lambda: (torch.randn(20, 9),), exact=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.bool])
 @pytest.mark.parametrize("name", TRANSPOSES)
 def test_copies_that_transpose(name, dtype):
