@@ -45,7 +45,7 @@ GX_NOINLINE void pack_chunks(int8_t* panel, Excess* excess, int64_t rows, int64_
       }
       whole += excess[index].blocks[block] = offset * __builtin_reduce_add(sum);
     }
-  if (GX_GROUPED == 0 && k > 0) excess[row].blocks[0] = whole;
+  if (GX_GROUPED == 0) excess[row].blocks[0] = whole;
 }
 
 // The first `blocks` of a chunk; nothing is read beyond.
