@@ -3,10 +3,11 @@
 # knobs and optimises at run time. graphex/kernels/blobs.h declares the table; a blob's name is its file's stem.
 include_guard(GLOBAL)
 
-set(GX_KERNEL_LEVELS generic avx2 avx512)
+set(GX_KERNEL_LEVELS generic avx2 avx512 avx512bf16)
 set(GX_KERNEL_FLAGS_generic -march=x86-64-v2)
 set(GX_KERNEL_FLAGS_avx2 -march=x86-64-v3)
-set(GX_KERNEL_FLAGS_avx512 -march=x86-64-v4 -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
+set(GX_KERNEL_FLAGS_avx512 -march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512)
+set(GX_KERNEL_FLAGS_avx512bf16 ${GX_KERNEL_FLAGS_avx512} -mavx512bf16)
 set(GX_KERNEL_FLAGS -std=c++20 -O3 -Xclang -disable-llvm-passes -emit-llvm -fPIC
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-stack-protector -fno-asynchronous-unwind-tables
   -ffp-contract=off -fno-math-errno -Wall -Wextra -Wno-psabi $<$<BOOL:${GX_WERROR}>:-Werror>)

@@ -32,7 +32,9 @@ bool has_level(const Features& host, Isa isa) {
              has_all(host, {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"});
     case Isa::kAvx512:
       return has_level(host, Isa::kAvx2) &&
-             has_all(host, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512bf16", "avx512vnni"});
+             has_all(host, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni"});
+    case Isa::kAvx512Bf16:
+      return has_level(host, Isa::kAvx512) && has_all(host, {"avx512bf16"});
   }
   return false;
 }
@@ -47,13 +49,13 @@ std::string feature_text(const Features& host) {
   return text;
 }
 
-// The bf16 generation of AVX-512 runs 512-bit vectors without the clock penalty of the first one.
-int preferred_width(Isa isa) { return isa == Isa::kAvx512 ? 512 : isa == Isa::kAvx2 ? 256 : 128; }
+// The generations of AVX-512 that have VNNI run 512-bit vectors with little of the clock penalty of the first one.
+int preferred_width(Isa isa) { return isa >= Isa::kAvx512 ? 512 : isa == Isa::kAvx2 ? 256 : 128; }
 
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"generic", "avx2", "avx512"};
+  constexpr std::string_view kNames[] = {"generic", "avx2", "avx512", "avx512bf16"};
   return kNames[static_cast<int>(isa)];
 }
 
@@ -61,12 +63,13 @@ std::optional<Isa> parse_isa(std::string_view text) {
   if (text.empty() || text == "native") return std::nullopt;
   for (const Isa isa : kIsas)
     if (text == name_of(isa)) return isa;
-  fail(ErrorKind::kInvalidArgument, "GRAPHEX_ISA is '", text, "'; expected generic, avx2, avx512 or native");
+  fail(ErrorKind::kInvalidArgument, "GRAPHEX_ISA is '", text,
+       "'; expected generic, avx2, avx512, avx512bf16 or native");
 }
 
 Isa host_isa() {
   const auto host = llvm::sys::getHostCPUFeatures();
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kGeneric})
+  for (const Isa isa : {Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2, Isa::kGeneric})
     if (has_level(host, isa)) return isa;
   fail(ErrorKind::kUnsupported, "this processor (", llvm::sys::getHostCPUName().str(),
        ") is not supported: graphex needs x86-64-v2 (SSE4.2 and POPCNT), the level of machines since 2009");
@@ -84,6 +87,8 @@ Target level_target(Isa isa) {
     case Isa::kAvx2:
       return {isa, "x86-64-v3", "", preferred_width(isa)};
     case Isa::kAvx512:
+      return {isa, "x86-64-v4", "+avx512vnni", preferred_width(isa)};
+    case Isa::kAvx512Bf16:
       return {isa, "x86-64-v4", "+avx512bf16,+avx512vnni", preferred_width(isa)};
   }
   fail(ErrorKind::kInternal, "unknown instruction set level ", static_cast<int>(isa));

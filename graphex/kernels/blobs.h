@@ -10,7 +10,7 @@ namespace graphex::kernels {
 
 struct Blob {
   std::string_view name;   // the file's stem: "matmul" for kernels/matmul/matmul.cc
-  std::string_view level;  // "generic" (x86-64-v2), "avx2" (v3) or "avx512" (v4 with bf16 and vnni)
+  std::string_view level;  // a name of codegen/isa.h
   const char* data;        // 16-byte aligned; lives as long as the process
   size_t size;
 };

@@ -81,7 +81,7 @@ OPTIONS: tuple[Option, ...] = (
         str,
         "native",
         "highest instruction set to use",
-        choices=("generic", "avx2", "avx512", "native"),
+        choices=("generic", "avx2", "avx512", "avx512bf16", "native"),
         core=True,
     ),
     _ours("cache_dir", str, "", 'folder of compiled kernels; "" is the default one, "off" is none', core=True),

@@ -67,7 +67,8 @@ TEST_P(CompilerLevel, KernelsComputeWhatTheySay) {
   EXPECT_EQ(kernels[0].workspace, nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, CompilerLevel, testing::Values(std::nullopt, Isa::kGeneric, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Levels, CompilerLevel,
+                         testing::Values(std::nullopt, Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
                          [](const auto& info) {
                            return info.param ? std::string(name_of(*info.param)) : std::string("native");
                          });

@@ -319,7 +319,7 @@ TEST_P(MatmulTest, BitsDependOnTheRowAlone) {
 // Values at the ends of the type's range come through widening and narrowing as they are; but instructions that
 // multiply bf16 take denormals for zeros.
 TEST_P(MatmulTest, SpecialValues) {
-  const bool flushes = dtype() == DType::kBF16 && std::get<0>(GetParam()) == codegen::Isa::kAvx512;
+  const bool flushes = dtype() == DType::kBF16 && std::get<0>(GetParam()) == codegen::Isa::kAvx512Bf16;
   const float smallest = dtype() == DType::kF16 ? 0x1p-24f : dtype() == DType::kBF16 ? 0x1p-133f : 0x1p-149f;
   const float values[] = {INFINITY, -INFINITY, NAN, smallest, 3 * smallest, -0.0f, 1.0f, 1024.0f};
   for (int64_t m : {1, 13}) {

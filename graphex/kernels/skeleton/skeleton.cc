@@ -4,7 +4,8 @@
 // Tiles      kTile floats each; the last one is shorter. Any split over workers gives the same bits.
 // Knobs      kKeep: 1 adds to y, 0 overwrites it. A knob is a constant when the kernel is compiled: test it freely.
 // Workspace  none; a kernel that needs some defines NAME_workspace as NAME_tiles is defined.
-// The level's macro (GX_LEVEL_GENERIC, _AVX2, _AVX512) is defined; intrinsics of that level may be used under it.
+// The level's macro (GX_LEVEL_GENERIC, _AVX2, _AVX512, _AVX512BF16) is defined; intrinsics of that level may be used
+// under it.
 #include "graphex/base/kernel_abi.h"
 
 extern const int64_t kKeep;
