@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+import interpreter
 import pytest
 import torch
 
 pytestmark = pytest.mark.usefixtures("backend")
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 240  # seconds: what takes longer hangs
 
 
 @torch.library.custom_op("gx_threads::shout", mutates_args=())
@@ -119,13 +113,8 @@ expected = run(x)
 
 
 def script(*parts: str) -> str:
-    """Runs them in an interpreter of its own after PRELUDE; what it printed. Ends badly or late: the test fails."""
-    program = PRELUDE + "".join(textwrap.dedent(part) for part in parts)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-2000:]}"
-    return done.stdout
+    """Runs them in an interpreter of its own after PRELUDE; what it printed."""
+    return interpreter.script(PRELUDE, *parts)
 
 
 def test_a_fork_after_use():

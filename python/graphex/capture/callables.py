@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .graph import Graph, graph, graph_pool_handle
-from .recording import Layout
+from .results import Results
 
 
 def make_graphed_callables(
@@ -52,18 +51,16 @@ class _Graphed:
         inputs = {f"argument {i}": t for i, t in enumerate(sample)}
         with torch.no_grad(), graph(self.graph, pool, inputs=inputs, options=options):
             results = function(*sample)
-        leaves, self.spec = tree_flatten(results)
-        places = {i.tensor.untyped_storage()._cdata: k for k, i in enumerate(self.graph._inputs)}
-        self.results = [_Result.of(leaf, sample, places, self.graph) for leaf in leaves]
+        self.results = Results(results, self.graph._captured(), self.graph._inputs)
         self.learns = any(i.requires_grad for i in self.graph._inputs)
-        del results, leaves
+        del results
         self.fresh = self._let_go()
 
     def _let_go(self) -> list[int]:
         """The inputs that are memory of results which nobody else holds: each call gives them new memory."""
         inputs = self.graph._inputs
-        own = {r.place for r in self.results if r.place is not None and inputs[r.place].made_inside}
-        fresh = [k for k in sorted(own) if all(ref() is None for ref in inputs[k].block.seen)]
+        own = [k for k in sorted(self.results.places()) if inputs[k].made_inside]
+        fresh = [k for k in own if all(ref() is None for ref in inputs[k].block.seen)]
         for k in fresh:
             self.graph._tensors[k] = inputs[k].tensor = torch.empty(0)
         return fresh
@@ -74,47 +71,9 @@ class _Graphed:
             raise TypeError(f"this graph was captured with {self.count} arguments; got {len(args)}")
         if torch.is_grad_enabled() and (self.learns or any(t.requires_grad for t in args)):
             return self.function(*args)
-        tensors = self.graph._bound({f"argument {i}": t for i, t in enumerate(args)})
+        bound = {f"argument {i}": t for i, t in enumerate(args)}
+        tensors = self.graph._bound(bound)
         for k in self.fresh:
             tensors[k] = self.graph._inputs[k].layout.empty()
         self.graph._run(tensors)
-        return tree_unflatten([r.take(args, tensors) for r in self.results], self.spec)
-
-
-class _Result:
-    """Where a result of a call comes from: an argument, a layout over one of the graph's inputs, or a constant."""
-
-    def __init__(self, constant: Any = None, argument: int | None = None, place: int | None = None) -> None:
-        self.constant, self.argument, self.place = constant, argument, place
-        self.layout: Layout | None = None
-        self.shift = 0
-
-    @classmethod
-    def of(cls, leaf: Any, sample: Sequence[torch.Tensor], places: Mapping[int, int], g: Graph) -> _Result:
-        """The place of a captured result."""
-        if not isinstance(leaf, torch.Tensor):
-            return cls(leaf)
-        for i, t in enumerate(sample):
-            if leaf is t:
-                return cls(argument=i)
-        storage = leaf.untyped_storage()._cdata
-        place = places.get(storage)
-        if place is None or not (
-            g._inputs[place].made_inside or storage in (t.untyped_storage()._cdata for t in sample)
-        ):
-            return cls(leaf)  # a weight, say, or a view of one
-        result = cls(place=place)
-        result.layout, result.shift = Layout.of(leaf), g._inputs[place].layout.offset
-        return result
-
-    def take(self, args: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
-        """The result of a call with these arguments, for which the graph had these inputs."""
-        if self.argument is not None:
-            return args[self.argument]
-        if self.place is None or self.layout is None:
-            return self.constant
-        base, layout = tensors[self.place], self.layout
-        if Layout.of(base)[:3] == layout[:3] and layout.offset == self.shift:
-            return base
-        moved = layout.offset - self.shift + base.storage_offset()
-        return base.as_strided(layout.shape, layout.strides, moved)
+        return self.results.take(bound, tensors)

@@ -23,6 +23,7 @@ from .reads import RefuseReads
 from .recorder import Recorder
 from .recording import Input, Layout, over
 from .replayer import Replayer
+from .results import Results, foreign, with_new_memory
 from .state import CAPTURING, is_capturing
 
 _ERROR_MODES = ("global", "thread_local", "relaxed")
@@ -56,6 +57,8 @@ class Graph:
         """Records what this thread does until capture_end. `graphex.graph` says what the arguments are."""
         if self._replayer is not None or self._capture is not None:
             raise CaptureError("this graphex.Graph holds a graph already; call reset() first, or use a new one")
+        if "fresh" in (inputs or {}):
+            raise ValueError("an input can't be named 'fresh', which is a keyword of replay() itself")
         self._capture = _Capture(capture_error_mode, dict(inputs or {}), resolve(options))
         self._pool = _checked_pool(pool)
         try:
@@ -92,16 +95,40 @@ class Graph:
             self._capture.leave()
             self._capture = None
 
-    def replay(self, **inputs: torch.Tensor) -> None:
+    def replay(self, /, *, fresh: Any = None, **inputs: torch.Tensor) -> Any:
         """Runs the captured region once. Keywords bind other tensors to named inputs for this replay, without a copy.
 
-        ValueError for a tensor of another dtype, shape or strides than the captured one's.
+        fresh: None, or the region's results (tensors that it made and that are still held, views of them, named inputs)
+            in any nesting of containers. Then this replay writes none of the memory that the others share: what it
+            makes goes to new tensors, returned in the same nesting. Several threads may do so at once.
+        ValueError for a tensor of another dtype, shape or strides than the captured one's, or for one in `fresh` that
+        this graph doesn't know.
         """
         if is_capturing():
             raise CaptureError("a replay inside a captured region can't be recorded; end the capture first")
         if self._replayer is None:
             raise CaptureError("this graphex.Graph is empty: nothing was captured since it was made or reset")
+        if fresh is not None:
+            return self._replay_fresh(fresh, inputs)
         self._run(self._bound(inputs) if inputs else self._tensors)
+        return None
+
+    def _replay_fresh(self, fresh: Any, inputs: Mapping[str, torch.Tensor]) -> Any:
+        captured = self._captured()
+        unknown = foreign(fresh, captured, self._inputs)
+        if unknown is not None:
+            raise ValueError(
+                f"fresh holds a tensor of shape {tuple(unknown.shape)} that this graph neither makes nor uses; give it "
+                "tensors that the captured region made, or its named inputs"
+            )
+        results = Results(fresh, captured, self._inputs)
+        tensors = with_new_memory(self._bound(inputs, views_too=True), self._inputs)
+        self._run(tensors)
+        return results.take({**captured, **inputs}, tensors)
+
+    def _captured(self) -> dict[str, torch.Tensor]:
+        """The tensors that the named inputs were captured as."""
+        return {name: named.tensor for name, named in self._named.items()}
 
     def _run(self, tensors: list[torch.Tensor]) -> None:
         assert self._replayer is not None
@@ -109,13 +136,14 @@ class Graph:
         if self._written:
             torch.autograd.graph.increment_version([tensors[k] for k in self._written])
 
-    def _bound(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def _bound(self, inputs: Mapping[str, torch.Tensor], views_too: bool = False) -> list[torch.Tensor]:
+        """The graph's inputs with these named ones. `views_too`: views of them are made anew for the caller."""
         tensors = list(self._tensors)
         for name, tensor in inputs.items():
             if name not in self._named:
                 known = ", ".join(sorted(self._named)) or "none; name them by graphex.graph(g, inputs={...})"
                 raise ValueError(f"this graph has no input {name!r}; its named inputs are {known}")
-            index = self._named[name].checked(name, tensor)
+            index = self._named[name].checked(name, tensor, views_too)
             if index is not None:
                 tensors[index] = over(tensor, Layout.of(tensor))
         return tensors
@@ -153,11 +181,11 @@ class _Named:
     """A named input: which argument of the graph it is, and what may take its place."""
 
     def __init__(self, index: int | None, tensor: torch.Tensor, views: list[Any]) -> None:
-        self.index = index  # None: the region doesn't use it
+        self.index, self.tensor = index, tensor  # None: the region doesn't use it
         self.layout = Layout.of(tensor)
         self.views = views
 
-    def checked(self, name: str, tensor: Any) -> int | None:
+    def checked(self, name: str, tensor: Any, views_too: bool = False) -> int | None:
         """The argument's place; ValueError if the tensor doesn't fit."""
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"input {name!r} of the graph takes a tensor, not {type(tensor).__name__}")
@@ -167,7 +195,7 @@ class _Named:
                 f"input {name!r} of the graph was captured as {wanted.dtype} of shape {wanted.shape} and strides "
                 f"{wanted.strides}; got {got.dtype} of shape {got.shape} and strides {got.strides}"
             )
-        if any(view() is not None for view in self.views):
+        if not views_too and any(view() is not None for view in self.views):
             raise ValueError(f"a view of input {name!r} made in the region is still held and would keep its memory")
         return self.index
 
