@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "Buckets",
     "CaptureError",
     "Graph",
     "OptionError",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Buckets": "capture.buckets",
     "CaptureError": "capture.errors",
     "Graph": "capture.graph",
     "graph": "capture.graph",
@@ -46,6 +48,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from . import ops
     from .backend import compile_fx
+    from .capture.buckets import Buckets
     from .capture.callables import make_graphed_callables
     from .capture.errors import CaptureError
     from .capture.graph import Graph, graph, graph_pool_handle

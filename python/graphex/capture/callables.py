@@ -34,25 +34,31 @@ def _graphed(function: Any, sample: tuple[Any, ...], pool: Any, options: Mapping
     if not all(isinstance(t, torch.Tensor) for t in sample):
         raise TypeError("make_graphed_callables takes sample arguments that are tensors")
     if not isinstance(function, torch.nn.Module):
-        return _Graphed(function, sample, pool, options)
+        return Graphed(function, sample, pool, options)
     module, original, training = function, function.forward, function.training
-    replayed = _Graphed(original, sample, pool, options)
+    replayed = Graphed(original, sample, pool, options)
     module.forward = lambda *args: (replayed if module.training == training else original)(*args)
     return module
 
 
-class _Graphed:
+class Graphed:
     """A captured function. Called with tensors like the samples, it returns the function's results."""
 
     def __init__(
-        self, function: Callable[..., Any], sample: Sequence[torch.Tensor], pool: Any, options: Mapping[str, Any] | None
+        self,
+        function: Callable[..., Any],
+        sample: Sequence[torch.Tensor],
+        pool: Any,
+        options: Mapping[str, Any] | None,
+        error_mode: str = "global",
     ) -> None:
         self.function, self.graph, self.count = function, Graph(), len(sample)
-        inputs = {f"argument {i}": t for i, t in enumerate(sample)}
-        with torch.no_grad(), graph(self.graph, pool, inputs=inputs, options=options):
+        with torch.no_grad(), graph(self.graph, pool, None, error_mode, inputs=_named(sample), options=options):
             results = function(*sample)
         self.results = Results(results, self.graph._captured(), self.graph._inputs)
         self.learns = any(i.requires_grad for i in self.graph._inputs)
+        places = [named.index for named in self.graph._named.values()]
+        self.written = [place in self.graph._written for place in places]  # per argument
         del results
         self.fresh = self._let_go()
 
@@ -65,15 +71,37 @@ class _Graphed:
             self.graph._tensors[k] = inputs[k].tensor = torch.empty(0)
         return fresh
 
+    def forget_samples(self) -> None:
+        """Lets go of the sample arguments, whose place other tensors take at each call."""
+        for named in self.graph._named.values():
+            named.tensor = torch.empty(0)
+            if named.index is not None:
+                place = self.graph._inputs[named.index]
+                place.tensor = self.graph._tensors[named.index] = named.tensor
+                place.block.storage = None
+
+    def shapes(self) -> list[tuple[int, ...] | None]:
+        """Shapes of the results that are tensors, in order; None for an argument that is returned itself."""
+        return self.results.shapes()
+
+    def needs_gradients(self, args: Sequence[torch.Tensor]) -> bool:
+        """Whether a call with these arguments is one that autograd follows."""
+        return torch.is_grad_enabled() and (self.learns or any(t.requires_grad for t in args))
+
     def __call__(self, *args: torch.Tensor) -> Any:
         """The function's results for these arguments."""
         if len(args) != self.count:
             raise TypeError(f"this graph was captured with {self.count} arguments; got {len(args)}")
-        if torch.is_grad_enabled() and (self.learns or any(t.requires_grad for t in args)):
-            return self.function(*args)
-        bound = {f"argument {i}": t for i, t in enumerate(args)}
-        tensors = self.graph._bound(bound)
+        return self.function(*args) if self.needs_gradients(args) else self.run(args, args)
+
+    def run(self, args: Sequence[torch.Tensor], returned: Sequence[torch.Tensor]) -> Any:
+        """A replay on these arguments. Where the function returns one of them, the one of `returned` is the result."""
+        tensors = self.graph._bound(_named(args))
         for k in self.fresh:
             tensors[k] = self.graph._inputs[k].layout.empty()
         self.graph._run(tensors)
-        return self.results.take(bound, tensors)
+        return self.results.take(_named(returned), tensors)
+
+
+def _named(args: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"argument {i}": t for i, t in enumerate(args)}

@@ -60,6 +60,11 @@ class Results:
         """The inputs of the graph in whose memory results lie."""
         return {r.place for r in self.results if r.place is not None}
 
+    def shapes(self) -> list[tuple[int, ...] | None]:
+        """Shapes of the tensors, in order; None for a named input."""
+        tensors = [r for r in self.results if r.name or r.layout or isinstance(r.constant, torch.Tensor)]
+        return [None if r.name else r.layout.shape if r.layout else tuple(r.constant.shape) for r in tensors]
+
     def take(self, bound: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
         """The structure of one replay, see Result.take."""
         return tree_unflatten([r.take(bound, tensors) for r in self.results], self.spec)
