@@ -152,6 +152,7 @@ TEST_P(BlocksTest, IsItsDefinition) {
                                        {3, 17, 1},
                                        {4, 33, 1},
                                        {7, 11, 2},
+                                       {53, 21, 1},  // decoded first
                                        {0, 4, 1},
                                        {5, 0, 1}}) {
       const int64_t k = blocks * format.elements;
@@ -200,14 +201,20 @@ TEST_P(BlocksTest, TheLargestSumsFit) {
 }
 
 TEST_P(BlocksTest, ARowsBitsDependOnNothingElse) {
-  for (const BlockFormat& format : kBlockFormats) {
+  for (const auto& [format, rows] : {std::pair(kBlockFormats[kQ4_0], 6),
+                                     {kBlockFormats[kQ4_1], 51},
+                                     {kBlockFormats[kQ8_0], 51},
+                                     {kBlockFormats[kQ4_K], 6},
+                                     {kBlockFormats[kQ4_K], 51},
+                                     {kBlockFormats[kQ5_K], 51},
+                                     {kBlockFormats[kQ6_K], 51}}) {
     const int64_t k = 2 * format.elements, n = 23;
-    Layer<float> all(format, {6, n, k});
+    Layer<float> all(format, {rows, n, k});
     const std::vector<float> together = all.run(GetParam(), 2);
     EXPECT_TRUE(test::same_bits(together, all.run(GetParam(), 1)));
     Layer<float> alone(format, {1, n, k});
     std::copy(all.w.begin(), all.w.end(), alone.w.begin());
-    for (int64_t row = 0; row < 6; ++row) {
+    for (int64_t row = 0; row < rows; row += 5) {
       std::copy_n(all.x.begin() + row * k, k, alone.x.begin());
       const std::vector<float> expected(together.begin() + row * n, together.begin() + (row + 1) * n);
       EXPECT_TRUE(test::same_bits(alone.run(GetParam(), 1), expected)) << format.name << row;

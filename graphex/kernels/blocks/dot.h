@@ -1,25 +1,18 @@
-// Products of weights and inputs, summed exactly: a lane of Dots is a row of the tile.
+// Products of weights and inputs, summed exactly: a lane of Dots is a row of the tiles.
 #pragma once
 
 #include "graphex/kernels/blocks/formats.h"
 
 namespace graphex::kernels::blocks {
 
-using Dots = Ints<kTileRows>;
+using Dots = Ints<kRows>;
 
-// What a signed quad has had added to become unsigned where the instruction wants that.
-#if defined(__AVX512VNNI__)
-inline constexpr int kSignedOffset = 128;
-#else
-inline constexpr int kSignedOffset = 0;
-#endif
+GX_INLINE Quads broadcast(const int8_t* input) {
+  return __builtin_bit_cast(Quads, Words<kRows>(load<uint32_t>(input)));
+}
 
-template <class Format>
-inline constexpr int kTotalOffset = Format::kOffset + (Format::kSigned ? kSignedOffset : 0);
-
-GX_INLINE Quads broadcast(const int8_t* input) { return __builtin_bit_cast(Quads, Words32(load<uint32_t>(input))); }
-
-// Part<Format>: what products are added to, kRun<Format> pairs of quads at most, before total() makes Dots of it.
+// Part<Format>: what products are added to, at most kRun<Format> pairs of quads where it isn't Dots, before total()
+// makes Dots of it.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__)
 using Chars32 = char __attribute__((vector_size(32)));
 using Shorts16 = short __attribute__((vector_size(32)));
@@ -33,16 +26,11 @@ template <class Format>
 struct PartOf<Format> {
   using Type = Dots;
 };
-template <class Format>
-inline constexpr int kRun = Format::kSum;
 
-// The factors lie in both halves of each lane, as 16-bit integers.
-GX_INLINE Dots total(Shorts<16> sum, Dots factors) {
+GX_INLINE Dots total(Shorts<16> sum) {
   return __builtin_bit_cast(
-      Dots, __builtin_ia32_pmaddwd256(__builtin_bit_cast(Shorts16, sum), __builtin_bit_cast(Shorts16, factors)));
+      Dots, __builtin_ia32_pmaddwd256(__builtin_bit_cast(Shorts16, sum), __builtin_bit_cast(Shorts16, Dots(0x10001))));
 }
-GX_INLINE Dots total(Shorts<16> sum) { return total(sum, Dots(0x10001)); }
-GX_INLINE Dots as_pairs(Dots factors) { return factors << 16 | (factors & 0xffff); }
 GX_INLINE Shorts<16> products(Chars32 w, Chars32 x) {
   return __builtin_bit_cast(Shorts<16>, __builtin_ia32_pmaddubsw256(w, x));
 }
@@ -62,14 +50,11 @@ template <class Format>
 struct PartOf {
   using Type = Dots;
 };
-template <class Format>
-inline constexpr int kRun = kPairs;
 
 template <class Format>
 GX_INLINE Dots add_products(Dots sum, Quads w, Quads x) {
 #if defined(__AVX512VNNI__)
-  return __builtin_ia32_vpdpbusd256(sum, __builtin_bit_cast(Dots, Format::kSigned ? w ^ 128 : w),
-                                    __builtin_bit_cast(Dots, x));
+  return __builtin_ia32_vpdpbusd512(sum, __builtin_bit_cast(Dots, w), __builtin_bit_cast(Dots, x));
 #else
   const auto product = [](auto weights, auto inputs) {
     const Dots wide = __builtin_convertvector(weights, Dots);
@@ -80,13 +65,10 @@ GX_INLINE Dots add_products(Dots sum, Quads w, Quads x) {
 #endif
 }
 #endif
-GX_INLINE Dots total(Dots sum) { return sum; }
-#if !defined(__AVX2__) || defined(__AVX512VNNI__)
-GX_INLINE Dots total(Dots sum, Dots factors) { return sum * factors; }
-GX_INLINE Dots as_pairs(Dots factors) { return factors; }
-#endif
 
 template <class Format>
 using Part = typename PartOf<Format>::Type;
+template <class Format>
+inline constexpr bool kSumsInParts = sizeof(Part<Format>) / sizeof(Part<Format>{}[0]) != kRows;
 
 }  // namespace graphex::kernels::blocks
