@@ -1,6 +1,5 @@
 // A team of threads of our own: they spin a bounded time after a run, then sleep until the next.
 #include <pthread.h>
-#include <signal.h>
 
 #include <memory>
 #include <string>
@@ -9,28 +8,11 @@
 #include <vector>
 
 #include "graphex/runtime/fork.h"
+#include "graphex/runtime/signal_block.h"
 #include "graphex/runtime/team.h"
 
 namespace graphex::runtime {
 namespace {
-
-// Blocks, for the threads that are started in its scope, the signals that aren't about the thread's own instructions:
-// a handler of the program's must never run on a worker.
-class ScopedSignalBlock {
- public:
-  ScopedSignalBlock() {
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&blocked, own);
-    pthread_sigmask(SIG_SETMASK, &blocked, &saved_);
-  }
-  ~ScopedSignalBlock() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
-  ScopedSignalBlock(const ScopedSignalBlock&) = delete;
-  ScopedSignalBlock& operator=(const ScopedSignalBlock&) = delete;
-
- private:
-  sigset_t saved_;
-};
 
 class OwnTeam final : public Team {
  public:

@@ -16,11 +16,15 @@ __version__ = "0.1.0"
 __all__ = [
     "Buckets",
     "CaptureError",
+    "Event",
     "Graph",
     "OptionError",
+    "Stream",
     "UnsupportedError",
     "__version__",
     "compile_fx",
+    "current_stream",
+    "default_stream",
     "explain",
     "graph",
     "graph_pool_handle",
@@ -28,6 +32,9 @@ __all__ = [
     "make_graphed_callables",
     "ops",
     "quantize",
+    "scope",
+    "stream",
+    "synchronize",
 ]
 
 _HOMES = {
@@ -43,10 +50,12 @@ _HOMES = {
     "quantize": "quantization",
     "UnsupportedError": "lower.errors",
     "OptionError": "options",
+    **dict.fromkeys(("Event", "Stream", "current_stream", "default_stream", "stream", "synchronize"), "streams.stream"),
 }
+_MODULES = ("ops", "scope")
 
 if TYPE_CHECKING:
-    from . import ops
+    from . import ops, scope
     from .backend import compile_fx
     from .capture.buckets import Buckets
     from .capture.callables import make_graphed_callables
@@ -57,12 +66,13 @@ if TYPE_CHECKING:
     from .options import OptionError
     from .quantization import quantize
     from .report import explain
+    from .streams.stream import Event, Stream, current_stream, default_stream, stream, synchronize
 
 
 def __getattr__(name: str) -> Any:
     """Loads torch and the rest only when something is asked for."""
-    if name == "ops":
-        return importlib.import_module("graphex.ops")
+    if name in _MODULES:
+        return importlib.import_module(f"graphex.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'graphex' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"graphex.{_HOMES[name]}"), name)

@@ -6,6 +6,7 @@
 #include "graphex/base/error.h"
 #include "graphex/runtime/huge_pages.h"
 #include "graphex/runtime/overlap.h"
+#include "streams.h"
 
 namespace graphex::python {
 
@@ -125,10 +126,31 @@ std::vector<int64_t> Call::values_of(const std::vector<runtime::SizeId>& ids) co
   return values;
 }
 
-void Call::run() {
-  const int threads =
-      compiled_.options_.threads > 0 ? compiled_.options_.threads : nb::cast<int>(Torch::get().get_num_threads());
-  compiled_.program_->run(*frame_, shared_team(), threads, *this);
+// `most`: of the stream; 0 is as many as PyTorch uses.
+int Call::workers(int most) const {
+  const int own = compiled_.options_.threads;
+  if (own > 0) return within_core_limit(most > 0 ? std::min(own, most) : own);
+  return within_core_limit(most > 0 ? most : nb::cast<int>(Torch::get().get_num_threads()));
+}
+
+void Call::run() { compiled_.program_->run(*frame_, shared_team(), workers(0), *this); }
+
+bool Call::can_be_queued() const {
+  return !eager_ && compiled_.program_->islands() == 0 && parts_.outputs.empty() &&
+         compiled_.signature_.outputs.empty();
+}
+
+void Call::queue(std::unique_ptr<Call> call, runtime::Stream& stream, nb::object owner) {
+  call->owner_ = std::move(owner);
+  const int workers = call->workers(stream.settings().cores);
+  const std::shared_ptr<Call> queued(call.release(), [](Call* done) {
+    done->compiled_.program_->give_back(std::move(done->frame_));
+    release_later(std::unique_ptr<Call>(done));
+  });
+  stream.enqueue([queued, workers](runtime::Team& team) {
+    queued->compiled_.program_->run(*queued->frame_, team, workers, *queued);
+    queued->compiled_.count_call();
+  });
 }
 
 void* Call::allocate(int buffer, const runtime::Frame&) {

@@ -8,6 +8,7 @@
 #include "call.h"
 #include "graphex/base/error.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
+#include "streams.h"
 
 namespace graphex::python {
 namespace {
@@ -27,6 +28,13 @@ std::vector<int> inputs_in_use(const runtime::ProgramParts& parts, const Signatu
 }
 
 thread_local bool capturing = false;
+
+void refuse_in_capture() {
+  if (capturing)
+    fail(ErrorKind::kRuntime,
+         "graphex: a compiled graph was called in a captured region, where nothing may compute; call the function it "
+         "was compiled from, or capture around torch.compile");
+}
 
 }  // namespace
 
@@ -49,12 +57,28 @@ Compiled::Compiled(std::shared_ptr<const runtime::Program> program, Signature si
   used_inputs_ = inputs_in_use(program_->parts(), signature_);
 }
 
+bool Compiled::enqueue(nb::object self, nb::list list, runtime::Stream& stream) {
+  refuse_in_capture();
+  release_now();
+  std::vector<nb::object> args;
+  for (nb::handle arg : list) args.push_back(nb::borrow(arg));
+  auto call = std::make_unique<Call>(*this, std::move(args));
+  if (!call->can_be_queued()) return false;
+  if (options_.huge_pages && !called_.exchange(true)) huge_page_bytes_ = call->move_inputs_to_huge_pages();
+  Call::queue(std::move(call), stream, std::move(self));
+  list.clear();
+  return true;
+}
+
+void Compiled::count_call() {
+  const std::lock_guard lock(mutex_);
+  ++calls_;
+}
+
 nb::list Compiled::call(nb::list list) {
   const auto start = std::chrono::steady_clock::now();
-  if (capturing)
-    fail(ErrorKind::kRuntime,
-         "graphex: a compiled graph was called in a captured region, where nothing may compute; call the function it "
-         "was compiled from, or capture around torch.compile");
+  refuse_in_capture();
+  settle();
   std::vector<nb::object> args;
   args.reserve(nb::len(list));
   for (nb::handle arg : list) args.push_back(nb::borrow(arg));

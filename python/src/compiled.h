@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graphex/compile/compile.h"
+#include "graphex/runtime/stream.h"
 #include "signature.h"
 #include "tensor_exchange.h"
 
@@ -33,6 +34,10 @@ class Compiled {
 
   // Boxed: takes the items of `args` and clears it.
   nb::list call(nb::list args);
+  // Queues the call on a stream, if it can run there and returns nothing; else returns false and leaves `args` alone.
+  // `self` is the Python object of this.
+  bool enqueue(nb::object self, nb::list args, runtime::Stream& stream);
+  void count_call();
   nb::dict explain() const;
   // Replays take their working memory from a pool that other programs may use too.
   void share_memory(std::shared_ptr<runtime::ArenaPool> pool) { pool_ = std::move(pool); }

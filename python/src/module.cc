@@ -22,6 +22,7 @@
 #include "graphex/passes/passes.h"
 #include "graphex/runtime/cpu/probe.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
+#include "streams.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -185,10 +186,17 @@ NB_MODULE(_core, m) {
   nb::class_<gx::python::Compiled>(m, "Program", nb::type_slots(kSlots), nb::dynamic_attr(),
                                    nb::is_weak_referenceable())
       .def("__call__", &gx::python::Compiled::call, "args"_a)
+      .def(
+          "enqueue",
+          [](nb::object self, nb::list args, gx::runtime::Stream& stream) {
+            return nb::cast<gx::python::Compiled&>(self).enqueue(self, std::move(args), stream);
+          },
+          "args"_a, "stream"_a)
       .def("explain", &gx::python::Compiled::explain)
       .def("share_memory", &gx::python::Compiled::share_memory, "pool"_a)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
   gx::python::define_gguf(m);
+  gx::python::define_streams(m);
   m.def("set_capturing", &gx::python::set_capturing, "capturing"_a);
   define_probe(m);
   m.def(

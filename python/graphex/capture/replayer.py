@@ -14,7 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..backend import InputsOverlapError, compile_aten, log, through_aot
 from ..lower.errors import UnsupportedError
+from ..native import core
 from ..report import GraphReport, record, reports_of
+from ..streams.stream import current_stream
 from .recording import Layout, Recording
 
 _COMPILING = threading.Lock()  # AOTAutograd's settings belong to the process
@@ -83,11 +85,16 @@ class Replayer:
 
     def _run(self, tensors: Sequence[torch.Tensor]) -> None:
         if self.program is not None:
+            arguments = [*[None] * self.tokens, *tensors]
+            queue = current_stream()._core
+            if queue is not None and self.program.enqueue(arguments, queue):
+                return
             try:
-                self.program([*[None] * self.tokens, *tensors])
+                self.program(arguments)
                 return
             except InputsOverlapError:
                 pass
+        core().settle()
         with torch.no_grad():
             self.graph(*tensors)
 

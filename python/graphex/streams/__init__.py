@@ -1,0 +1,1 @@
+"""Streams and events: replays that run beside the calling thread, and what orders them."""
