@@ -19,7 +19,7 @@ std::string key_of(const ir::Node& node, const ir::Graph& graph) {
   for (const auto& output : node.outputs) key += " " + ir::print(output->type, graph);
   ir::Node attrs;  // prints the attributes alone, without where the node came from
   attrs.attrs = node.attrs;
-  attrs.attrs.erase("at");
+  for (const char* mark : {"at", "lane", "lane_cores", "cores", "range"}) attrs.attrs.erase(mark);
   return key + ir::print(attrs, graph);
 }
 

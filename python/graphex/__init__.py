@@ -22,16 +22,19 @@ __all__ = [
     "Stream",
     "UnsupportedError",
     "__version__",
+    "compat",
     "compile_fx",
     "current_stream",
     "default_stream",
     "explain",
     "graph",
+    "graph_capture",
     "graph_pool_handle",
     "load_gguf_linears",
     "make_graphed_callables",
     "ops",
     "quantize",
+    "range",
     "scope",
     "stream",
     "synchronize",
@@ -51,11 +54,13 @@ _HOMES = {
     "UnsupportedError": "lower.errors",
     "OptionError": "options",
     **dict.fromkeys(("Event", "Stream", "current_stream", "default_stream", "stream", "synchronize"), "streams.stream"),
+    "graph_capture": "streams.capturing",
+    "range": "streams.marks",
 }
-_MODULES = ("ops", "scope")
+_MODULES = ("compat", "ops", "scope")
 
 if TYPE_CHECKING:
-    from . import ops, scope
+    from . import compat, ops, scope
     from .backend import compile_fx
     from .capture.buckets import Buckets
     from .capture.callables import make_graphed_callables
@@ -66,6 +71,8 @@ if TYPE_CHECKING:
     from .options import OptionError
     from .quantization import quantize
     from .report import explain
+    from .streams.capturing import graph_capture
+    from .streams.marks import range
     from .streams.stream import Event, Stream, current_stream, default_stream, stream, synchronize
 
 

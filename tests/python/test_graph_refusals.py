@@ -196,7 +196,7 @@ def test_captures_in_two_threads(first, second, both):
 @pytest.mark.parametrize(
     ("keywords", "error", "message"),
     [
-        ({"stream": object()}, NotImplementedError, "no streams"),
+        ({"stream": object()}, TypeError, "graphex.Stream, not object"),
         ({"capture_error_mode": "strict"}, ValueError, "capture_error_mode is one of"),
         ({"options": {"no_such": 1}}, graphex.OptionError, "no_such"),
     ],

@@ -18,13 +18,16 @@ import torch
 
 from ..native import core
 from ..options import resolve
+from ..streams.stream import current_stream
+from ..streams.stream import stream as stream_context
 from .errors import CaptureError
+from .lanes import Lanes
 from .reads import RefuseReads
 from .recorder import Recorder
 from .recording import Input, Layout, over
 from .replayer import Replayer
 from .results import Results, foreign, with_new_memory
-from .state import CAPTURING, is_capturing
+from .state import CAPTURING, LANES, is_capturing
 
 _ERROR_MODES = ("global", "thread_local", "relaxed")
 _open = threading.Lock()
@@ -76,6 +79,7 @@ class Graph:
         recorder = capture.recorder
         if recorder.failed is not None:
             raise CaptureError(str(recorder.failed))
+        recorder.lanes.finish()
         with torch.inference_mode(False), torch.no_grad():
             recorder.recording.finish()
         named = capture.named()
@@ -207,7 +211,7 @@ class _Capture:
         if error_mode not in _ERROR_MODES:
             raise ValueError(f"capture_error_mode is one of {', '.join(_ERROR_MODES)}, not {error_mode!r}")
         self.error_mode, self.inputs, self.values = error_mode, inputs, values
-        self.recorder = Recorder()
+        self.recorder = Recorder(Lanes(current_stream()))
         self.reads = RefuseReads(self.recorder, error_mode == "relaxed")
         self.thread = threading.get_ident()
 
@@ -219,7 +223,7 @@ class _Capture:
                 raise CaptureError(
                     "another thread is capturing; with capture_error_mode='thread_local' in both, both may"
                 )
-            CAPTURING[self.thread] = self.error_mode
+            CAPTURING[self.thread], LANES[self.thread] = self.error_mode, self.recorder.lanes
         core().set_capturing(True)
         self.reads.__enter__()
         self.recorder.__enter__()
@@ -231,7 +235,7 @@ class _Capture:
         self.reads.__exit__(None, None, None)
         core().set_capturing(False)
         with _open:
-            del CAPTURING[self.thread]
+            del CAPTURING[self.thread], LANES[self.thread]
 
     def named(self) -> dict[str, _Named]:
         """Where the named inputs are among the graph's; CaptureError for one that shares memory."""
@@ -255,7 +259,7 @@ class graph:  # noqa: N801  the name that users of torch.cuda.graph know
     """Context: captures what its body does into `g`. Nothing in it computes, and no tensor from outside changes.
 
     pool: None, or a handle of graph_pool_handle() or another graph's pool(), whose graphs share working memory.
-    stream: None; there are no streams yet.
+    stream: the graphex.Stream that is current in the body, beside which others may join; None: the current one.
     capture_error_mode: "global" refuses captures in two threads at once, "thread_local" allows them, "relaxed" also
         lets the region read values (.item(), bool(t)) of tensors from outside, which the graph then holds for good.
     inputs: names for tensors from outside, for which `replay` then takes others.
@@ -273,17 +277,24 @@ class graph:  # noqa: N801  the name that users of torch.cuda.graph know
         inputs: Mapping[str, torch.Tensor] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if stream is not None:
-            raise NotImplementedError("graphex has no streams yet: stream=None is the only one")
+        self.stream = stream_context(stream)
         self.g, self.pool, self.mode, self.inputs, self.options = g, pool, capture_error_mode, inputs, options
 
     def __enter__(self) -> None:
-        self.g.capture_begin(self.pool, self.mode, inputs=self.inputs, options=self.options)
+        self.stream.__enter__()
+        try:
+            self.g.capture_begin(self.pool, self.mode, inputs=self.inputs, options=self.options)
+        except BaseException:
+            self.stream.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.g.capture_end()
-        else:
-            self.g._abandon()
+        try:
+            if kind is None:
+                self.g.capture_end()
+            else:
+                self.g._abandon()
+        finally:
+            self.stream.__exit__(kind, value, trace)

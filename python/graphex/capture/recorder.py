@@ -19,8 +19,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
+from ..streams.marks import marks, pop_range, push_range
+from ..streams.stream import current_stream
 from .errors import CaptureError, at_user_line, stack_trace
-from .recording import Layout, Recording
+from .lanes import Lanes
+from .recording import Block, Layout, Recording
 
 aten = torch.ops.aten
 
@@ -51,9 +54,11 @@ def _has_dtype(func: Any) -> bool:
 class Recorder(TorchDispatchMode):
     """Records the calls of one thread into a Recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: Lanes) -> None:
         super().__init__()
         self.recording = Recording()
+        self.lanes = lanes
+        self.ranges = 0  # of the profiler's that are open
         self.fake_mode = FakeTensorMode()
         self.failed: CaptureError | None = None
 
@@ -69,6 +74,8 @@ class Recorder(TorchDispatchMode):
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, torch._ops.OpOverload):
             raise self.refuse(f"{func}")
+        if func.namespace == "profiler":
+            return self._range(func, args, kwargs)
         tensors = [a for a in tree_flatten((args, kwargs))[0] if isinstance(a, torch.Tensor)]
         for t in tensors:
             self._check(func, t)
@@ -92,6 +99,16 @@ class Recorder(TorchDispatchMode):
         if not plain or t.device.type != "cpu" or t.layout != torch.strided or t.is_quantized:
             kind = f"{type(t).__name__} on {t.device}, {t.layout}, {t.dtype}"
             raise self.refuse(f"{func} on a tensor that isn't a plain one in the CPU's memory ({kind})")
+
+    def _range(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """torch.profiler.record_function: a range of the graph, and still one of the profiler's."""
+        if _packet(func).startswith("_record_function_enter"):
+            push_range(args[0])
+            self.ranges += 1
+        elif _packet(func).startswith("_record_function_exit") and self.ranges:
+            pop_range()
+            self.ranges -= 1
+        return func(*args, **kwargs)
 
     # -- calls that touch no memory --------------------------------------------------------------------------------
 
@@ -144,12 +161,30 @@ class Recorder(TorchDispatchMode):
         if _has_dtype(func) and kwargs.get("dtype") is None:
             kwargs = {**kwargs, "dtype": leaves[0].dtype}  # not the default dtype of some later day
         nodes, keywords = self._as_nodes(args, kwargs)
+        writes = [(self._block(t), Layout.of(t)) for t in _written(func, args, kwargs)]
+        self._mark(args, kwargs, writes)
         node = self.recording.call(func, nodes, keywords, stack_trace())
-        for written in _written(func, args, kwargs):
-            block = self.recording.block_of(written)
-            assert block is not None
+        for block, _ in writes:
             block.written = True
         return node
+
+    def _mark(self, args: Any, kwargs: dict[str, Any], writes: list[tuple[Block, Layout]]) -> None:
+        """Notes on which stream the next call is, and what else holds for it."""
+        reads = []
+        if self.lanes.forked:
+            tensors = [a for a in tree_flatten((args, kwargs))[0] if isinstance(a, torch.Tensor)]
+            reads = [(self._block(t), Layout.of(t)) for t in tensors]
+        try:
+            lane = self.lanes.note(stream := current_stream(), reads, writes)
+        except CaptureError as why:
+            self.failed = why
+            raise
+        self.recording.marks = marks(lane, stream.cores)
+
+    def _block(self, t: torch.Tensor) -> Block:
+        block = self.recording.block_of(t)
+        assert block is not None
+        return block
 
     def _result(self, func: Any, leaf: Any, call: torch.fx.Node, index: int | None) -> torch.Tensor | None:
         if leaf is None:
@@ -159,6 +194,8 @@ class Recorder(TorchDispatchMode):
         made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
         node = call if index is None else self._item(call, index)
         self.recording.add_result(made, node, _packet(func) in _UNDEFINED)
+        if self.lanes.forked:
+            self.lanes.note(current_stream(), [], [(self._block(made), Layout.of(made))])
         return made
 
     def _item(self, call: torch.fx.Node, index: int) -> torch.fx.Node:

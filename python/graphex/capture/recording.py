@@ -107,6 +107,7 @@ class Recording:
         self.inputs: list[Input] = []
         self.root = torch.nn.Module()  # holds the generators that calls draw from
         self.only_eager = ""  # why no functional graph can be made of it
+        self.marks: dict[str, Any] = {}  # of the calls to come, see streams.marks
 
     def block_of(self, t: torch.Tensor) -> Block | None:
         """The memory of a tensor, if the region has seen it."""
@@ -145,6 +146,8 @@ class Recording:
         """Adds a call."""
         node = self.graph.call_function(target, args, kwargs or {})
         node.meta["stack_trace"] = trace
+        if self.marks:
+            node.meta["custom"] = self.marks
         return node
 
     def generator(self, generator: torch.Generator) -> fx.Node:

@@ -45,6 +45,7 @@ class Builder:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.where = ""  # the model's source line, for the attribute `at`
+        self.marks: dict[str, Any] = {}  # attributes of all nodes to come: stream, cores, range
         self.symbols_used: set[Any] = set()
         self._count = 0
         self._scalars: dict[tuple[Any, ...], Value] = {}
@@ -74,6 +75,8 @@ class Builder:
         self._note(specs, attrs)
         names = [self.name() for _ in specs]
         results = ", ".join(f"%{n}: {s.text()}" for n, s in zip(names, specs, strict=True))
+        if op != "view":
+            attrs.update(self.marks)
         if self.where:
             attrs["at"] = self.where
         tail = " {" + ", ".join(f"{k}={attr_text(v)}" for k, v in attrs.items()) + "}" if attrs else ""
@@ -152,9 +155,9 @@ class Builder:
             value = rounded(value, dtype)
         key = (type(value), repr(value), dtype)
         if key not in self._scalars:
-            where, self.where = self.where, ""
+            where, marks, self.where, self.marks = self.where, self.marks, "", {}
             self._scalars[key] = self.full(value, contiguous(dtype, ()))
-            self.where = where
+            self.where, self.marks = where, marks
         return self._scalars[key]
 
     def compute(self, op: str, inputs: Sequence[Value], dtype: torch.dtype | None = None) -> Value:

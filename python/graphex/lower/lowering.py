@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ..streams.marks import attributes_of
 from .builder import Builder
 from .complex import Complex, is_complex, lower_complex
 from .errors import Unsupported, UnsupportedError
@@ -151,7 +152,7 @@ class Lowering(Builder):
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _node(self, node: fx.Node) -> None:
-        self.where = source_line(node)
+        self.where, self.marks = source_line(node), attributes_of(node)
         if node.op == "get_attr":
             return self._constant(node)
         if node.op != "call_function":

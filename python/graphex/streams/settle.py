@@ -11,9 +11,9 @@ from ..native import core
 
 # What tells about a tensor without looking at its values.
 _NAMES = (
-    "shape dtype device layout ndim requires_grad is_leaf grad_fn names nbytes itemsize _version is_cpu is_cuda is_sparse "
-    "is_quantized is_meta size stride numel nelement dim ndimension storage_offset element_size is_contiguous "
-    "is_floating_point is_complex is_inference is_conj is_neg get_device"
+    "shape dtype device layout ndim requires_grad is_leaf grad_fn names nbytes itemsize _version is_cpu "
+    "is_cuda is_sparse is_quantized is_meta size stride numel nelement dim ndimension storage_offset "
+    "element_size is_contiguous is_floating_point is_complex is_inference is_conj is_neg get_device "
 ).split()
 _TELLS = {
     getattr(attribute, "__get__", attribute) if not callable(attribute) else attribute

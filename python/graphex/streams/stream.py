@@ -77,8 +77,8 @@ class Event:
             raise CaptureError(f"Event.{what}() in a captured region: nothing runs there that could be waited for")
         if self._point is not None:
             raise CaptureError(
-                f"Event.{what}() on an event that was recorded in a captured region, where it stands for a point of the "
-                "graph; record it again outside"
+                f"Event.{what}() on an event that was recorded in a captured region, where it stands for a point of "
+                "the graph; record it again outside"
             )
 
     def __repr__(self) -> str:
