@@ -16,6 +16,7 @@ INEXACT = {
     aten.sigmoid_, aten.sin, aten.cos, aten.silu, aten.gelu, aten.log1p, aten.rsqrt, aten.erf, aten.index_add,
     aten.index_add_, aten.scatter_add, aten.scatter_add_, aten.index_put, aten.index_put_, aten._index_put_impl_,
     aten.scatter_reduce, aten.logsumexp, aten.native_layer_norm, aten.linalg_vector_norm, aten.pow,
+    aten.nll_loss_forward, aten.nll_loss2d_forward,
 }  # fmt: skip
 
 

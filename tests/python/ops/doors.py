@@ -201,7 +201,14 @@ def compare(reference: Any, door: Door, tensors: tuple[torch.Tensor, ...], where
     try:
         compare_sides(sides, door.bound, where)
     except AssertionError:
-        compare_sides(sides, replace(door.bound, moves=moves_of(reference, sides, tensors)), where)
+        moves = moves_of(reference, sides, tensors)
+        try:
+            compare_sides(sides, replace(door.bound, moves=moves), where)
+        except AssertionError:
+            if not any(t.dtype in HALVES for t in tensors):
+                raise
+            moves |= put_exact(reference, sides, tensors)
+            compare_sides(sides, replace(door.bound, moves=moves), f"{where}, compared with eager in float32,")
     return sides.compiled
 
 
@@ -226,6 +233,20 @@ def moves_of(reference: Any, sides: Sides, tensors: tuple[torch.Tensor, ...]) ->
         with contextlib.suppress(RuntimeError, NotImplementedError):  # an operator that wants several dtypes
             note(sides.eager, in_float32(reference)(*clone_arguments(tensors)), 1)
     return moves
+
+
+def put_exact(reference: Any, sides: Sides, tensors: tuple[torch.Tensor, ...]) -> dict[int, float]:
+    """Puts the results of float32 in the place of eager's; says how far eager's were from them, by id.
+
+    So far may others be: where 16 bits leave eager with a few digits, another order may be nearer, from the other side.
+    """
+    torch.default_generator.manual_seed(RANDOM_SEED)
+    away = {}
+    for exact, result in zip(in_float32(reference)(*clone_arguments(tensors)), sides.eager, strict=True):
+        if result.dtype in HALVES and result.numel():
+            away[id(result)] = (exact.double() - result.double()).abs().nan_to_num(0, 0).max().item()
+            result.copy_(exact)
+    return away
 
 
 def eager_overflows(eager: Any, tensors: tuple[torch.Tensor, ...]) -> bool:

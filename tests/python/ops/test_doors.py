@@ -1,5 +1,7 @@
 """The doors themselves: what passes for a rounding, and what for a fault of PyTorch's."""
 
+import contextlib
+
 import pytest
 import torch
 from ops import doors
@@ -32,6 +34,15 @@ def test_what_16_bits_lose_in_eager_may_be_kept():
     doors.compare(eager, doors.Door(lambda x: [exact], eager, doors.Bound(4, 3)), (x,), "here")
     with pytest.raises(AssertionError, match="off by"):
         doors.compare(eager, doors.Door(lambda x: [exact * 3], eager, doors.Bound(4, 3)), (x,), "here")
+
+
+def test_no_farther_from_float32_than_eager_is_near_enough():
+    x = torch.tensor([1.0, 2.0]).half()
+    eager = lambda x: [(x * 1.0).sum() * (1.01 if x.dtype is torch.half else 1)]  # noqa: E731  3.03, exactly 3
+    for value, good in ((3.03, True), (2.98, True), (2.92, False), (3.1, False)):
+        ours = doors.Door(lambda x, value=value: [torch.tensor(value).half()], eager, doors.Bound(4, 2))
+        with contextlib.nullcontext() if good else pytest.raises(AssertionError, match="off by"):
+            doors.compare(eager, ours, (x,), "here")
 
 
 def test_what_only_our_decompositions_prevent_is_a_fault(monkeypatch):
