@@ -288,3 +288,24 @@ def test_copies_that_transpose(name, dtype):
 
     shapes = [make(3, 70, 65), make(5, 16, 130), make(2, 3, 4), make(2, 64, 128)]
     check(TRANSPOSES[name], *shapes, calls=4, exact=True)
+
+
+def overwritten(x, n):
+    y = x.clone()
+    y[n - 9 : n - 5] = 1.0
+    return y, x.select_scatter(x[0] * 2, 0, n - 4), x.select_scatter(x[0] * 2, 0, n)
+
+
+@ours
+def test_indices_that_count_from_the_end_by_a_number_that_varies():
+    run, x = torch.compile(overwritten, backend="graphex", dynamic=True), torch.randn(8, 4)
+    for n in (3, 2, 5, 4):
+        torch.testing.assert_close(run(x, n), overwritten(x, n))
+
+
+@ours
+def test_numbers_that_vary_in_small_integers():
+    run = torch.compile(lambda n: torch.full((3,), n, dtype=torch.int8), backend="graphex", dynamic=True)
+    assert [run(n).tolist() for n in (3, 5, 127)] == [[n] * 3 for n in (3, 5, 127)]
+    with pytest.raises(RuntimeError, match="int8"):
+        run(1000)

@@ -47,6 +47,7 @@ class Builder:
         self.where = ""  # the model's source line, for the attribute `at`
         self.marks: dict[str, Any] = {}  # attributes of all nodes to come: stream, cores, range
         self.symbols_used: set[Any] = set()
+        self.bounds: Any = None  # of an expression, as ranges; None: there are no symbols
         self._count = 0
         self._scalars: dict[tuple[Any, ...], Value] = {}
 
@@ -141,11 +142,22 @@ class Builder:
 
     def full(self, value: Any, spec: Spec) -> Value:
         """A tensor with one value everywhere; eager decides about an integer that the dtype can't hold."""
-        if isinstance(value, int) and spec.dtype in _INTEGERS:
-            limits = torch.iinfo(spec.dtype)
-            if not (limits.min or -limits.max) <= value <= limits.max:
-                raise Unsupported(f"{value} is out of range for {spec.dtype}")
+        if spec.dtype in _INTEGERS and not isinstance(value, float):
+            limits, (least, most) = torch.iinfo(spec.dtype), self.range_of(value)
+            is_size = spec.dtype.itemsize >= 4 and not math.isfinite(most)  # which memory bounds
+            if not ((limits.min or -limits.max) <= least and (most <= limits.max or is_size)):
+                raise Unsupported(f"{value} may be out of range for {spec.dtype}")
         return self.emit("full", [], spec, value=value)
+
+    def range_of(self, size: Size) -> tuple[float, float]:
+        """The least and greatest value of a size, as far as is known."""
+        if isinstance(size, int):
+            return size, size
+        if self.bounds is None:
+            return -math.inf, math.inf
+        range_ = self.bounds(size)
+        lower, upper = range_.lower, range_.upper
+        return int(lower) if lower.is_Integer else -math.inf, int(upper) if upper.is_Integer else math.inf
 
     def scalar(self, value: Any, dtype: torch.dtype) -> Value:
         """A 0-dim constant, made once per value and dtype."""

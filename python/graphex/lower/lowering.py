@@ -125,7 +125,7 @@ class Lowering(Builder):
             assert value is not None
         elif isinstance(val, torch.SymInt):
             size = to_size(val)
-            self.env[node] = size
+            self.env[node], self.bounds = size, val.node.shape_env.bound_sympy
             self.args.append(["sym", str(size)] if type(size) is not int and size.is_Symbol else ["none"])
         elif isinstance(val, int | type(None)):
             self.env[node] = val

@@ -112,6 +112,16 @@ def _clamped(index: Any, size: Size, default: Size) -> Size:
     return index
 
 
+def _from_the_start(lo: Lowering, index: Size, size: Size) -> Size:
+    """An index that may count from the end, as one that doesn't."""
+    least, most = (index, index) if type(index) is int else lo.range_of(index)
+    if least >= 0:
+        return index
+    if most >= 0:
+        raise Unsupported(f"an index {index} that may count from the start or from the end")
+    return to_size(index + size)
+
+
 @lowers(aten.slice_scatter.default)
 def slice_scatter(
     lo: Lowering, node: fx.Node, x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
@@ -120,8 +130,7 @@ def slice_scatter(
     first = _clamped(start, x.shape[d], 0)
     if type(first) is not int and not _fits(node, src, d, start, end, step):
         raise Unsupported("a slice with a symbolic start")
-    if type(first) is int and first < 0:
-        first = to_size(first + x.shape[d])
+    first = _from_the_start(lo, first, x.shape[d])
     shape = [src.shape[d] if i == d else s for i, s in enumerate(x.shape)]
     strides = [to_size(s * step) if i == d else s for i, s in enumerate(out.strides)]
     return region_write(lo, node, x, src, shape, strides, first * out.strides[d])
@@ -135,9 +144,7 @@ def _fits(node: fx.Node, src: Value, dim: int, start: Any, end: Any, step: Any) 
 @lowers(aten.select_scatter.default)
 def select_scatter(lo: Lowering, node: fx.Node, x: Value, src: Value, dim: int, index: Any) -> Value:
     out, d = lo.dense_out(node), dim % x.rank
-    index = to_size(index)
-    if type(index) is int and index < 0:
-        index = to_size(index + x.shape[d])
+    index = _from_the_start(lo, to_size(index), x.shape[d])
     keep = [i for i in range(x.rank) if i != d]
     return region_write(
         lo, node, x, src, [x.shape[i] for i in keep], [out.strides[i] for i in keep], to_size(index * out.strides[d])
