@@ -1,10 +1,12 @@
 """What a replay of a captured region costs beside the eager code it was captured from: ./dev bench graphs.
 
-Tiny operators on 16 elements, captured by graphex.graph, with the optimising passes and without. Eager and replays take
-turns; best and median over all rounds, in microseconds. A replay should take at most a tenth of eager's time.
+Tiny operators on 16 elements, captured by graphex.graph, with the optimising passes and without; values that replays
+refresh, and attention whose work follows its lengths. Eager and replays take turns; best and median over all rounds, in
+microseconds. A replay should take at most a tenth of eager's time.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -74,6 +76,41 @@ def measure(operators, calls, rounds):
 
 
 @torch.no_grad()
+def measure_refresh(calls, rounds):
+    """A sum over the first n of 64 rows: the same n at each replay, and another one."""
+    x, g, n = torch.randn(64, 16), graphex.Graph(), itertools.cycle(range(64))
+    with graphex.graph(g, refresh={"n": graphex.Refreshable(40, min=0, max=64)}) as now:
+        y = x[: now.n].sum(0) * now.n
+    players = [Player("eager", lambda: x[: (k := next(n))].sum(0) * k), Player("replay, n as before", g.replay)]
+    players.append(Player("replay, another n", lambda: g.replay(n=next(n))))
+    players.append(Player("replay, another n, fresh results", lambda: g.replay(n=next(n), fresh=y)))
+    for _ in range(rounds):
+        for player in players:
+            player.play(calls)
+    return {"case": "a refreshed number", "ways": [p.figures(players[0]) for p in players]}
+
+
+@torch.no_grad()
+def measure_lengths(calls, rounds):
+    """A decode step's attention, 8 sequences of 8 heads over 2 heads of 64 in pages of 16, room for 2048 keys each."""
+    keys, values = torch.randn(2, 8 * 128, 16, 2, 64)
+    query, tables = torch.randn(8, 8, 64), torch.arange(8 * 128).view(8, 128)
+    attention, g = graphex.ops.paged_attention, graphex.Graph()
+    with graphex.graph(g, refresh={"lengths": graphex.Refreshable([2048] * 8, min=1, max=2048)}) as now:
+        y = attention(query, keys, values, tables, now.lengths)
+    players = []
+    for length in (2048, 256, 32):
+        many = [length] * 8
+        expected = attention(query, keys, values, tables, torch.tensor(many))
+        torch.testing.assert_close(g.replay(lengths=many, fresh=y), expected)
+        players.append(Player(f"{length} keys each", lambda many=many: g.replay(lengths=many)))
+    for _ in range(rounds):
+        for player in players:
+            player.play(calls)
+    return {"case": "attention, lengths refreshed", "ways": [p.figures(players[0]) for p in players]}
+
+
+@torch.no_grad()
 def measure_empty(calls, rounds):
     g, _, seconds = captured(lambda: None, {})
     players = [Player("a Python function", lambda: None), Player("replay", g.replay, seconds)]
@@ -109,6 +146,7 @@ def main():
     threads = machine.fix_threads(options.threads)
     console.print(machine.describe(threads), style="dim", highlight=False)
     rows = [measure_empty(options.calls, options.rounds)]
+    rows += [way(options.calls, options.rounds) for way in (measure_refresh, measure_lengths)]
     for operators in TINY:
         with console.status(f"{operators} operators ..."):
             rows.append(measure(operators, options.calls, options.rounds))

@@ -19,6 +19,7 @@ __all__ = [
     "Event",
     "Graph",
     "OptionError",
+    "Refreshable",
     "Stream",
     "UnsupportedError",
     "__version__",
@@ -47,6 +48,7 @@ _HOMES = {
     "graph": "capture.graph",
     "graph_pool_handle": "capture.graph",
     "make_graphed_callables": "capture.callables",
+    "Refreshable": "capture.refreshable",
     "compile_fx": "backend",
     "explain": "report",
     "load_gguf_linears": "gguf",
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from .capture.callables import make_graphed_callables
     from .capture.errors import CaptureError
     from .capture.graph import Graph, graph, graph_pool_handle
+    from .capture.refreshable import Refreshable
     from .gguf import load_gguf_linears
     from .lower.errors import UnsupportedError
     from .options import OptionError

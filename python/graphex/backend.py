@@ -145,19 +145,32 @@ def _boxed_eager(gm: fx.GraphModule) -> Compiled:
 
 
 def compile_aten(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], kind: str, direct: bool = False
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    values: dict[str, Any],
+    kind: str,
+    direct: bool = False,
+    floats: bool = False,
 ) -> Compiled:
-    """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to."""
+    """AOT's compiler: an ATen graph to a boxed callable. Never fails for what eager can run, unless asked to.
+
+    `floats`: callers give 0-dim float64 tensors for arguments that are floats.
+    """
     start = time.perf_counter()
     report = GraphReport(kind, len(gm.graph.nodes))
-    compiled = _native_or_eager(gm, example_inputs, values, report, direct)
+    compiled = _native_or_eager(gm, example_inputs, values, report, direct, floats)
     report.seconds = time.perf_counter() - start
     record(report, compiled)
     return compiled
 
 
 def _native_or_eager(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], values: dict[str, Any], report: GraphReport, direct: bool
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    values: dict[str, Any],
+    report: GraphReport,
+    direct: bool,
+    floats: bool,
 ) -> Compiled:
     _user_passes(gm, example_inputs, values)
     if values["force_eager"]:
@@ -167,7 +180,7 @@ def _native_or_eager(
     reason = "too many nodes that the native module refuses"
     for _ in range(_MAX_REFUSALS):
         try:
-            lowered = lower_graph(gm, fallback=values["fallback"], refused=refused, views_matter=direct)
+            lowered = lower_graph(gm, fallback=values["fallback"], refused=refused, views_matter=direct, floats=floats)
         except Unsupported as why:
             reason = str(why)
             break

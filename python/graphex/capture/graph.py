@@ -10,8 +10,8 @@ g.replay()            # y now holds model(prompt)
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from types import TracebackType
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
@@ -25,6 +25,8 @@ from .lanes import Lanes
 from .reads import RefuseReads
 from .recorder import Recorder
 from .recording import Input, Layout, over
+from .refreshable import Refreshable
+from .refreshing import Refreshing
 from .replayer import Replayer
 from .results import Results, foreign, with_new_memory
 from .state import CAPTURING, LANES, is_capturing
@@ -47,6 +49,7 @@ class Graph:
         self._tensors: list[torch.Tensor] = []
         self._written: list[int] = []
         self._named: dict[str, _Named] = {}
+        self._refreshing = Refreshing({})
         self._pool: Any = None
 
     def capture_begin(
@@ -55,17 +58,16 @@ class Graph:
         capture_error_mode: str = "global",
         *,
         inputs: Mapping[str, torch.Tensor] | None = None,
+        refresh: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Records what this thread does until capture_end. `graphex.graph` says what the arguments are."""
+    ) -> SimpleNamespace:
+        """Records what this thread does until capture_end. `graphex.graph` says what arguments and result are."""
         if self._replayer is not None or self._capture is not None:
             raise CaptureError("this graphex.Graph holds a graph already; call reset() first, or use a new one")
-        if "fresh" in (inputs or {}):
-            raise ValueError("an input can't be named 'fresh', which is a keyword of replay() itself")
-        self._capture = _Capture(capture_error_mode, dict(inputs or {}), resolve(options))
-        self._pool = _checked_pool(pool)
+        capture = _Capture(capture_error_mode, dict(inputs or {}), Refreshing(refresh or {}), resolve(options))
+        self._pool, self._capture = _checked_pool(pool), capture
         try:
-            self._capture.enter()
+            return capture.enter()
         except BaseException:
             self._capture = None
             raise
@@ -83,7 +85,9 @@ class Graph:
         with torch.inference_mode(False), torch.no_grad():
             recorder.recording.finish()
         named = capture.named()
-        self._replayer = Replayer(recorder.recording, capture.values, self._pool)
+        replayer = Replayer(recorder.recording, recorder.fake_mode, capture.values, self._pool)
+        capture.refreshing.finish()
+        self._replayer, self._refreshing = replayer, capture.refreshing
         self._inputs = recorder.recording.inputs
         self._tensors = [i.tensor for i in self._inputs]
         self._written = [k for k, i in enumerate(self._inputs) if i.block.written]
@@ -99,8 +103,9 @@ class Graph:
             self._capture.leave()
             self._capture = None
 
-    def replay(self, /, *, fresh: Any = None, **inputs: torch.Tensor) -> Any:
-        """Runs the captured region once. Keywords bind other tensors to named inputs for this replay, without a copy.
+    def replay(self, /, *, fresh: Any = None, **inputs: Any) -> Any:
+        """Runs the captured region once. Keywords bind other tensors to named inputs for this replay, without a copy,
+        and give refreshable values others, which may be numbers and lists.
 
         fresh: None, or the region's results (tensors that it made and that are still held, views of them, named inputs)
             in any nesting of containers. Then this replay writes none of the memory that the others share: what it
@@ -112,12 +117,26 @@ class Graph:
             raise CaptureError("a replay inside a captured region can't be recorded; end the capture first")
         if self._replayer is None:
             raise CaptureError("this graphex.Graph is empty: nothing was captured since it was made or reset")
+        if not inputs and fresh is None:
+            return self._run(self._tensors, self._refreshing.numbers.values())
+        given = {name: value for name, value in inputs.items() if name in self._refreshing.declared}
+        if given:
+            inputs |= self._refreshing.checked(given)
+        numbers = self._refreshing.numbers_with(given and inputs)
+        bound = {name: value for name, value in inputs.items() if name not in self._refreshing.numbers}
         if fresh is not None:
-            return self._replay_fresh(fresh, inputs)
-        self._run(self._bound(inputs) if inputs else self._tensors)
+            return self._replay_fresh(fresh, bound, numbers)
+        self._run(self._bound(bound) if bound else self._tensors, numbers)
         return None
 
-    def _replay_fresh(self, fresh: Any, inputs: Mapping[str, torch.Tensor]) -> Any:
+    def update(self, name: str | Refreshable, value: Any) -> None:
+        """Gives a refreshable value, named or as it was declared, another one for all later replays.
+
+        ValueError or TypeError for a value that doesn't fit; the graph then keeps the old one.
+        """
+        self._refreshing.update(name, value)
+
+    def _replay_fresh(self, fresh: Any, inputs: Mapping[str, torch.Tensor], numbers: Iterable[int | float]) -> Any:
         captured = self._captured()
         unknown = foreign(fresh, captured, self._inputs)
         if unknown is not None:
@@ -127,16 +146,16 @@ class Graph:
             )
         results = Results(fresh, captured, self._inputs)
         tensors = with_new_memory(self._bound(inputs, views_too=True), self._inputs)
-        self._run(tensors)
+        self._run(tensors, numbers)
         return results.take({**captured, **inputs}, tensors)
 
     def _captured(self) -> dict[str, torch.Tensor]:
         """The tensors that the named inputs were captured as."""
         return {name: named.tensor for name, named in self._named.items()}
 
-    def _run(self, tensors: list[torch.Tensor]) -> None:
+    def _run(self, tensors: list[torch.Tensor], numbers: Iterable[int | float] = ()) -> None:
         assert self._replayer is not None
-        self._replayer(tensors)
+        self._replayer(tensors, numbers)
         if self._written:
             torch.autograd.graph.increment_version([tensors[k] for k in self._written])
 
@@ -207,15 +226,24 @@ class _Named:
 class _Capture:
     """A capture under way in this thread."""
 
-    def __init__(self, error_mode: str, inputs: dict[str, torch.Tensor], values: dict[str, Any]) -> None:
+    def __init__(
+        self, error_mode: str, inputs: dict[str, torch.Tensor], refreshing: Refreshing, values: dict[str, Any]
+    ) -> None:
         if error_mode not in _ERROR_MODES:
             raise ValueError(f"capture_error_mode is one of {', '.join(_ERROR_MODES)}, not {error_mode!r}")
-        self.error_mode, self.inputs, self.values = error_mode, inputs, values
-        self.recorder = Recorder(Lanes(current_stream()))
+        for name in ("fresh", *refreshing.declared):
+            if name in inputs or (name == "fresh" and name in refreshing.declared):
+                raise ValueError(f"an input can't be named {name!r}: replay() takes another thing by that keyword")
+        self.error_mode, self.values = error_mode, values
+        self.inputs, self.refreshing = {**inputs, **refreshing.tensors}, refreshing
+        self.recorder = Recorder(Lanes(current_stream()), refreshing.symbols)
         self.reads = RefuseReads(self.recorder, error_mode == "relaxed")
         self.thread = threading.get_ident()
 
-    def enter(self) -> None:
+    def enter(self) -> SimpleNamespace:
+        seen = self.refreshing.region_values()
+        if self.refreshing.symbols is not None:
+            self.refreshing.symbols.record(self.recorder.recording)
         with _open:
             if self.thread in CAPTURING:
                 raise CaptureError("a capture inside a captured region; end the first one before the second begins")
@@ -227,6 +255,7 @@ class _Capture:
         core().set_capturing(True)
         self.reads.__enter__()
         self.recorder.__enter__()
+        return SimpleNamespace(**seen)
 
     def leave(self) -> None:
         if threading.get_ident() != self.thread:
@@ -263,6 +292,9 @@ class graph:  # noqa: N801  the name that users of torch.cuda.graph know
     capture_error_mode: "global" refuses captures in two threads at once, "thread_local" allows them, "relaxed" also
         lets the region read values (.item(), bool(t)) of tensors from outside, which the graph then holds for good.
     inputs: names for tensors from outside, for which `replay` then takes others.
+    refresh: names for values that `replay` and `Graph.update` then replace: graphex.Refreshable or what that takes. The
+        context's result has them as attributes: ints and floats as PyTorch's symbolic numbers, lists as tensors, a
+        tensor as itself. What the region decides by a number (if, while) is checked at each replay.
     options: as of torch.compile(backend="graphex").
     Raises CaptureError for what can't be captured, with the user's line; the graph is empty then.
     """
@@ -275,15 +307,19 @@ class graph:  # noqa: N801  the name that users of torch.cuda.graph know
         capture_error_mode: str = "global",
         *,
         inputs: Mapping[str, torch.Tensor] | None = None,
+        refresh: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.stream = stream_context(stream)
-        self.g, self.pool, self.mode, self.inputs, self.options = g, pool, capture_error_mode, inputs, options
+        self.g, self.pool, self.mode = g, pool, capture_error_mode
+        self.inputs, self.refresh, self.options = inputs, refresh, options
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> SimpleNamespace:
         self.stream.__enter__()
         try:
-            self.g.capture_begin(self.pool, self.mode, inputs=self.inputs, options=self.options)
+            return self.g.capture_begin(
+                self.pool, self.mode, inputs=self.inputs, refresh=self.refresh, options=self.options
+            )
         except BaseException:
             self.stream.__exit__(None, None, None)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
+from . import indexing
 from .recorder import Recorder
+from .sized import Sized
 
 _NAMES = (
     "item tolist numpy __array__ __bool__ __int__ __float__ __index__ __complex__ __repr__ __format__ __dlpack__ "
@@ -21,6 +24,10 @@ _READS |= {torch.is_nonzero: "torch.is_nonzero()", torch.Tensor.allclose: "Tenso
 _READS |= {
     getattr(torch.Tensor, name): f"Tensor.{name}(), through which values are read"
     for name in ("untyped_storage", "storage", "_typed_storage")
+}
+_INDEXING: dict[Any, Callable[..., Any]] = {
+    torch.Tensor.__getitem__: indexing.get,
+    torch.Tensor.__setitem__: indexing.put,
 }
 _ASSIGNS = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}
 
@@ -39,6 +46,11 @@ class RefuseReads(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _ASSIGNS:
             raise self.recorder.refuse(_ASSIGNS[func])
+        if func in _INDEXING and indexing.by_number(args[1]):
+            try:
+                return _INDEXING[func](*args)
+            except NotImplementedError as why:
+                raise self.recorder.refuse(str(why)) from None
         if func not in _READS:
             return func(*args, **(kwargs or {}))
         if self.relaxed and self._known(args, kwargs):
@@ -48,5 +60,7 @@ class RefuseReads(TorchFunctionMode):
 
     def _known(self, args: Any, kwargs: Any) -> bool:
         tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)]
+        if any(isinstance(t, Sized) for t in tensors):
+            return False
         blocks = [self.recorder.recording.block_of(t) for t in tensors]
         return all(block is None or (block.made is None and not block.written) for block in blocks)

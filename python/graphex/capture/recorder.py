@@ -24,6 +24,8 @@ from ..streams.stream import current_stream
 from .errors import CaptureError, at_user_line, stack_trace
 from .lanes import Lanes
 from .recording import Block, Layout, Recording
+from .sized import Sized, is_fixed, varies
+from .symbols import NUMBERS, Symbols, by_present_values, oblivious
 
 aten = torch.ops.aten
 
@@ -54,12 +56,12 @@ def _has_dtype(func: Any) -> bool:
 class Recorder(TorchDispatchMode):
     """Records the calls of one thread into a Recording."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, symbols: Symbols | None = None) -> None:
         super().__init__()
         self.recording = Recording()
-        self.lanes = lanes
+        self.lanes, self.symbols = lanes, symbols
         self.ranges = 0  # of the profiler's that are open
-        self.fake_mode = FakeTensorMode()
+        self.fake_mode = FakeTensorMode(shape_env=None if symbols is None else symbols.env)
         self.failed: CaptureError | None = None
 
     def refuse(self, message: str) -> CaptureError:
@@ -69,7 +71,12 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch.inference_mode(False), torch.no_grad():
-            return self._record(func, args, kwargs or {})
+            if self.symbols is None:
+                return self._record(func, args, kwargs or {})
+            with oblivious():
+                result = self._record(func, args, kwargs or {})
+            self.symbols.note_line()
+            return result
 
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, torch._ops.OpOverload):
@@ -80,7 +87,7 @@ class Recorder(TorchDispatchMode):
         for t in tensors:
             self._check(func, t)
         if func in _METADATA_ONLY:
-            return func(*args, **kwargs)
+            return self._infer(func, args, kwargs, []) if varies((args, kwargs)) else func(*args, **kwargs)
         if _is_composite(func):
             with self:
                 return func.decompose(*args, **kwargs)
@@ -95,6 +102,8 @@ class Recorder(TorchDispatchMode):
         return self._call(_with_its_writes(func, args), args, kwargs)
 
     def _check(self, func: Any, t: torch.Tensor) -> None:
+        if isinstance(t, Sized):
+            return
         plain = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not is_traceable_wrapper_subclass(t)
         if not plain or t.device.type != "cpu" or t.layout != torch.strided or t.is_quantized:
             kind = f"{type(t).__name__} on {t.device}, {t.layout}, {t.dtype}"
@@ -116,6 +125,8 @@ class Recorder(TorchDispatchMode):
         source = args[0]
         if func.namespace not in ("aten", "prims"):
             raise self.refuse(f"{func}, a custom operator whose result shares memory with an argument")
+        if varies((args, kwargs)):
+            return self._varying_view(func, args, kwargs)
         made = func(*args, **kwargs)
         parts = made if isinstance(made, list | tuple) else [made]
         node, block = self._node(source), self.recording.block_of(source)
@@ -131,8 +142,31 @@ class Recorder(TorchDispatchMode):
             block.nodes.setdefault(Layout.of(part), self._item(call, i) if part is not made else call)
         return made
 
+    def _varying_view(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if func is aten.as_strided.default:
+            raise self.refuse(f"{func} of a tensor whose size or place follows a refreshable number")
+        made = self._infer(func, args, kwargs, [])
+        nodes, keywords = self._as_nodes(args, kwargs)
+        call = self.recording.call(func, nodes, keywords, stack_trace())
+        block = self._block(args[0])
+        if isinstance(made, torch.Tensor):
+            return Sized.of(made, call, block)
+        return type(made)(Sized.of(part, self._item(call, i), block) for i, part in enumerate(made))
+
+    def _block(self, t: torch.Tensor) -> Block:
+        block = t.block if isinstance(t, Sized) else self.recording.block_of(t)
+        assert block is not None
+        return block
+
+    def _place(self, t: torch.Tensor) -> tuple[Block, Layout]:
+        """Where a tensor lies; of one that varies nothing is said but whose memory it is."""
+        varied = Layout(t.dtype, (0,), (1,), 0)
+        return self._block(t), varied if isinstance(t, Sized) else Layout.of(t)
+
     def _relay(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """x.t_() and the like: x is then known by its new layout."""
+        if isinstance(args[0], Sized):
+            raise self.refuse(f"{func} on a tensor whose size or place follows a refreshable number")
         block = self.recording.block_of(args[0])
         if _packet(func) == "detach_":
             return func(*args, **kwargs)
@@ -161,7 +195,7 @@ class Recorder(TorchDispatchMode):
         if _has_dtype(func) and kwargs.get("dtype") is None:
             kwargs = {**kwargs, "dtype": leaves[0].dtype}  # not the default dtype of some later day
         nodes, keywords = self._as_nodes(args, kwargs)
-        writes = [(self._block(t), Layout.of(t)) for t in _written(func, args, kwargs)]
+        writes = [self._place(t) for t in _written(func, args, kwargs)]
         self._mark(args, kwargs, writes)
         node = self.recording.call(func, nodes, keywords, stack_trace())
         for block, _ in writes:
@@ -173,7 +207,7 @@ class Recorder(TorchDispatchMode):
         reads = []
         if self.lanes.forked:
             tensors = [a for a in tree_flatten((args, kwargs))[0] if isinstance(a, torch.Tensor)]
-            reads = [(self._block(t), Layout.of(t)) for t in tensors]
+            reads = [self._place(t) for t in tensors]
         try:
             lane = self.lanes.note(stream := current_stream(), reads, writes)
         except CaptureError as why:
@@ -181,21 +215,18 @@ class Recorder(TorchDispatchMode):
             raise
         self.recording.marks = marks(lane, stream.cores)
 
-    def _block(self, t: torch.Tensor) -> Block:
-        block = self.recording.block_of(t)
-        assert block is not None
-        return block
-
     def _result(self, func: Any, leaf: Any, call: torch.fx.Node, index: int | None) -> torch.Tensor | None:
         if leaf is None:
             return None
         if leaf.device.type != "cpu" or leaf.layout != torch.strided or leaf.is_quantized:
             raise self.refuse(f"{func}, whose result is {leaf.layout}, {leaf.dtype} on {leaf.device}")
-        made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
         node = call if index is None else self._item(call, index)
+        if not is_fixed(leaf):
+            return Sized.of(leaf, node, Block(None))
+        made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
         self.recording.add_result(made, node, _packet(func) in _UNDEFINED)
         if self.lanes.forked:
-            self.lanes.note(current_stream(), [], [(self._block(made), Layout.of(made))])
+            self.lanes.note(current_stream(), [], [self._place(made)])
         return made
 
     def _item(self, call: torch.fx.Node, index: int) -> torch.fx.Node:
@@ -210,16 +241,26 @@ class Recorder(TorchDispatchMode):
 
         try:
             with self.fake_mode:
-                return func(*tree_map_only(torch.Tensor, fake, args), **tree_map_only(torch.Tensor, fake, kwargs))
+                fakes = tree_map_only(torch.Tensor, fake, (tuple(args), kwargs))
+                try:
+                    return func(*fakes[0], **fakes[1])
+                except _DEPENDS_ON_DATA:
+                    if self.symbols is None:
+                        raise
+                    with by_present_values():
+                        return func(*fakes[0], **fakes[1])
         except _DEPENDS_ON_DATA:
             raise self.refuse(f"{func}, whose result's size or value depends on data") from None
         except _NO_FAKE:
             raise self.refuse(f"{func}, which says nothing of its result (torch.library.register_fake does)") from None
         except Exception:
-            _raise_as_eager(func, args, kwargs)
+            if not varies((args, kwargs)):
+                _raise_as_eager(func, args, kwargs)
             raise
 
     def _node(self, t: torch.Tensor) -> torch.fx.Node:
+        if isinstance(t, Sized):
+            return t.node
         try:
             return self.recording.node_of(t)
         except ValueError as why:
@@ -227,7 +268,13 @@ class Recorder(TorchDispatchMode):
 
     def _as_nodes(self, args: Any, kwargs: dict[str, Any]) -> Any:
         in_nodes = tree_map_only(torch.Tensor, self._node, (tuple(args), kwargs))
+        if self.symbols is not None:
+            in_nodes = tree_map_only(NUMBERS, self._number, in_nodes)
         return tree_map_only(torch.Generator, self.recording.generator, in_nodes)
+
+    def _number(self, number: Any) -> Any:
+        assert self.symbols is not None
+        return self.symbols.node_of(number, self.recording.graph)
 
 
 def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -69,7 +69,7 @@ class Layout(NamedTuple):
 class Block:
     """One storage that the region saw."""
 
-    ref: StorageWeakRef  # keeps its identity, not its memory
+    ref: StorageWeakRef | None  # keeps its identity, not its memory; None: it has none, its size varies
     storage: torch.UntypedStorage | None = None  # held, if it is the user's
     nodes: dict[Layout, fx.Node] = field(default_factory=dict)
     written: bool = False
@@ -82,6 +82,7 @@ class Block:
         for tensor in (ref() for ref in self.seen):
             if tensor is not None:
                 return tensor
+        assert self.ref is not None
         storage = torch.UntypedStorage._new_with_weak_ptr(self.ref.cdata)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
@@ -105,6 +106,7 @@ class Recording:
         self.graph = fx.Graph()
         self.blocks: dict[int, Block] = {}
         self.inputs: list[Input] = []
+        self.numbers: list[Any] = []  # SymInts and SymFloats: the graph's inputs behind the tensors
         self.root = torch.nn.Module()  # holds the generators that calls draw from
         self.only_eager = ""  # why no functional graph can be made of it
         self.marks: dict[str, Any] = {}  # of the calls to come, see streams.marks
@@ -140,6 +142,11 @@ class Recording:
         with self.graph.inserting_after(at) if at else self.graph.inserting_before():
             return self.graph.placeholder(f"memory_{len(self.inputs)}")
 
+    def number(self, number: Any) -> fx.Node:
+        """Makes a number that varies an input of the graph."""
+        self.numbers.append(number)
+        return self.graph.placeholder(f"number_{len(self.numbers)}")
+
     def call(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, trace: str = ""
     ) -> fx.Node:
@@ -167,7 +174,7 @@ class Recording:
     def finish(self) -> None:
         """Makes memory that outlives the region an input, and the graph complete. Call it once."""
         for block in list(self.blocks.values()):
-            if block.made is not None and not block.ref.expired():
+            if block.made is not None and block.ref is not None and not block.ref.expired():
                 self._keep(block, block.made)
         for block in self.blocks.values():
             if block.made is None and block.written:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,41 +17,44 @@ from ..lower.errors import UnsupportedError
 from ..native import core
 from ..report import GraphReport, record, reports_of
 from ..streams.stream import current_stream
-from .recording import Layout, Recording
+from .recording import Recording
+from .symbols import oblivious
 
 _COMPILING = threading.Lock()  # AOTAutograd's settings belong to the process
 
 
 class Replayer:
-    """Runs a recorded graph. Called with one tensor per input of the recording, which it reads and writes in place."""
+    """Runs a recorded graph. Called with one tensor per input of the recording, which it reads and writes in place.
 
-    def __init__(self, recording: Recording, values: dict[str, Any], pool: Any) -> None:
+    `fake_mode` is the one that the recording's numbers belong to; their values follow the tensors in calls.
+    """
+
+    def __init__(self, recording: Recording, fake_mode: FakeTensorMode, values: dict[str, Any], pool: Any) -> None:
         self.graph = fx.GraphModule(recording.root, recording.graph)
         self.program: Any = None  # graphex._core.Program
         self.tokens = 0  # arguments before the recording's, by which AOTAutograd orders effects
         reason = recording.only_eager
         if not reason:
             with _COMPILING, _plain_state():
-                reason = self._compile([i.layout for i in recording.inputs], values)
+                reason = self._compile(recording, fake_mode, values)
         if self.program is not None:
             self.program.share_memory(pool)
         if reason:
             self._use_eager(reason, values)
 
-    def _compile(self, layouts: Sequence[Layout], values: dict[str, Any]) -> str:
+    def _compile(self, recording: Recording, fake_mode: FakeTensorMode, values: dict[str, Any]) -> str:
         """Sets `program`; returns why there is none."""
         made: list[tuple[Any, int]] = []
+        with fake_mode:
+            fakes = [*(i.layout.empty() for i in recording.inputs), *recording.numbers]
 
         def compile_inference(aten: fx.GraphModule, inputs: Sequence[Any]) -> Any:
-            program = compile_aten(aten, inputs, values, "inference")
-            made.append((program, len(aten.graph.find_nodes(op="placeholder")) - len(layouts)))
+            program = compile_aten(aten, inputs, values, "inference", floats=True)
+            made.append((program, len(aten.graph.find_nodes(op="placeholder")) - len(fakes)))
             return program
 
-        fake_mode = FakeTensorMode()
-        with fake_mode:
-            fakes = [layout.empty() for layout in layouts]
         try:
-            with tracing(TracingContext(fake_mode)):
+            with tracing(TracingContext(fake_mode)), oblivious() if recording.numbers else nullcontext():
                 through_aot(self.graph, fakes, values, compile_inference)
         except UnsupportedError:
             raise
@@ -75,17 +78,17 @@ class Replayer:
         """What graphex.explain knows this by."""
         return self.graph if self.program is None else self.program
 
-    def __call__(self, tensors: Sequence[torch.Tensor]) -> None:
+    def __call__(self, tensors: Sequence[torch.Tensor], numbers: Iterable[int | float] = ()) -> None:
         """One replay, whatever modes the caller is in."""
         if torch._C._is_any_autocast_enabled():
             with torch._C._DisableAutocast():
-                self._run(tensors)
+                self._run(tensors, numbers)
         else:
-            self._run(tensors)
+            self._run(tensors, numbers)
 
-    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
+    def _run(self, tensors: Sequence[torch.Tensor], numbers: Iterable[int | float]) -> None:
         if self.program is not None:
-            arguments = [*[None] * self.tokens, *tensors]
+            arguments = [*[None] * self.tokens, *tensors, *map(_as_argument, numbers)]
             queue = current_stream()._core
             if queue is not None and self.program.enqueue(arguments, queue):
                 return
@@ -96,7 +99,12 @@ class Replayer:
                 pass
         core().settle()
         with torch.no_grad():
-            self.graph(*tensors)
+            self.graph(*tensors, *numbers)
+
+
+def _as_argument(number: int | float) -> Any:
+    """What a program takes for it: floats come as 0-dim tensors."""
+    return number if isinstance(number, int) else torch.tensor(number, dtype=torch.float64)
 
 
 @contextmanager

@@ -48,6 +48,7 @@ class Builder:
         self.marks: dict[str, Any] = {}  # attributes of all nodes to come: stream, cores, range
         self.symbols_used: set[Any] = set()
         self.bounds: Any = None  # of an expression, as ranges; None: there are no symbols
+        self.floats: dict[Any, Value] = {}  # symbols that are floats: 0-dim inputs
         self._count = 0
         self._scalars: dict[tuple[Any, ...], Value] = {}
 

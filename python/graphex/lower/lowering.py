@@ -62,9 +62,11 @@ class Lowering(Builder):
         fallback: str = "eager",
         refused: dict[fx.Node, str] | None = None,
         views_matter: bool = False,
+        floats: bool = False,
     ) -> None:
         super().__init__()
         self.views_matter = views_matter
+        self.takes_floats = floats
         self.refused = refused or {}
         self.makers: dict[str, fx.Node] = {}
         self.gm = gm
@@ -127,6 +129,10 @@ class Lowering(Builder):
             size = to_size(val)
             self.env[node], self.bounds = size, val.node.shape_env.bound_sympy
             self.args.append(["sym", str(size)] if type(size) is not int and size.is_Symbol else ["none"])
+        elif isinstance(val, torch.SymFloat) and self.takes_floats:
+            self.floats[val.node.expr] = self._input(Spec(torch.float64, (), ()))
+            self.env[node] = FloatExpr(val.node.expr)
+            self.args.append(["tensor", len(self.input_lines) - 1])
         elif isinstance(val, int | type(None)):
             self.env[node] = val
             self.args.append(["none"])
@@ -360,15 +366,17 @@ def lower_graph(
     fallback: str = "eager",
     refused: dict[fx.Node, str] | None = None,
     views_matter: bool = False,
+    floats: bool = False,
 ) -> Lowered:
     """Lowers AOT's graph; nodes in `refused` become islands for the reason given there.
 
     `views_matter`: nobody behind the graph makes those results that are views of inputs or of each other.
+    `floats`: arguments that are floats come as 0-dim float64 tensors; else they aren't taken.
     Raises Unsupported when the whole graph has to run by eager PyTorch.
     """
     from . import families  # noqa: F401  fills the registry
 
-    return Lowering(gm, fallback, refused, views_matter).run(name)
+    return Lowering(gm, fallback, refused, views_matter, floats).run(name)
 
 
 __all__ = ["Island", "Lowered", "Lowering", "Size", "lower_graph", "symbols_of"]

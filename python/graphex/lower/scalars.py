@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -21,6 +21,11 @@ class FloatExpr:
 
     expr: sympy.Expr
 
+    def _unknown(self, *_: Any) -> Any:
+        raise Unsupported(f"the float {self.expr}, known only when the graph runs")
+
+    __float__ = __int__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
+
 
 _BINARY = {"IntTrueDiv": "div", "FloatTrueDiv": "div", "FloatPow": "pow", "Max": "maximum", "Min": "minimum"}
 _UNARY = {"sqrt": "sqrt", "exp": "exp", "log": "log", "log2": "log2", "sin": "sin", "cos": "cos", "tanh": "tanh"}
@@ -28,6 +33,8 @@ _UNARY = {"sqrt": "sqrt", "exp": "exp", "log": "log", "log2": "log2", "sin": "si
 
 def float_value(lo: Builder, expr: sympy.Expr) -> Value:
     """The expression as a 0-dim f64 value."""
+    if expr in lo.floats:
+        return lo.floats[expr]
     if expr.is_Number:
         return lo.scalar(float(expr), torch.float64)
     if expr.is_integer:
