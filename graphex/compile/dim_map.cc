@@ -60,4 +60,10 @@ bool is_inline(const ir::Value* value) {
   return std::all_of(value->node->inputs.begin(), value->node->inputs.end(), is_inline);
 }
 
+bool same_scope(const ir::Node& a, const ir::Node& b) {
+  for (const char* mark : {"lane", "segment", "cores"})
+    if (a.has(mark) != b.has(mark) || (a.has(mark) && a.integer(mark) != b.integer(mark))) return false;
+  return true;
+}
+
 }  // namespace graphex::compile

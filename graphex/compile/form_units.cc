@@ -223,7 +223,7 @@ class Former {
   }
 
   bool try_join(Unit& unit, ir::Node* node) {
-    if (unit.nodes.size() >= kMaxNodes) return false;
+    if (unit.nodes.size() >= kMaxNodes || !same_scope(*unit.nodes[0], *node)) return false;
     const auto map = place_in(unit, *node);
     if (!map || makes_cycle({&unit}, node)) return false;
     if (operand_count(unit, nullptr, node) > kMaxOperands) return false;
@@ -239,7 +239,7 @@ class Former {
   // Merges `other` into `unit` when both walk the same space.
   void try_absorb(Unit& unit, Unit& other) {
     if (&unit == &other || other.nodes.empty() || !(unit.space.sizes == other.space.sizes)) return;
-    if (unit.nodes.size() + other.nodes.size() > kMaxNodes) return;
+    if (unit.nodes.size() + other.nodes.size() > kMaxNodes || !same_scope(*unit.nodes[0], *other.nodes[0])) return;
     if (unit.space.has_reduction() && other.space.has_reduction() && unit.space.reduced != other.space.reduced) return;
     if (operand_count(unit, &other, nullptr) > kMaxOperands || makes_cycle({&unit, &other}, nullptr)) return;
     Unit merged = unit;

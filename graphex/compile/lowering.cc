@@ -124,8 +124,11 @@ void Lowering::launch(codegen::KernelRequest request, std::string name, std::vec
       parts_.input_written[parts_.buffers[pointer.buffer].input] = true;
   request_of_step_.push_back(static_cast<int>(requests_.size()));
   requests_.push_back(std::move(request));
-  parts_.steps.push_back(
-      runtime::Launch{nullptr, nullptr, nullptr, nullptr, std::move(name), std::move(pointers), std::move(sizes)});
+  runtime::Launch made;
+  made.name = std::move(name);
+  made.pointers = std::move(pointers);
+  made.sizes = std::move(sizes);
+  parts_.steps.push_back(std::move(made));
 }
 
 void Lowering::hand(const std::string& module, const std::string& entry,
@@ -203,8 +206,28 @@ void Lowering::lower_unit(const Unit& unit) {
   lower(*this, node);
 }
 
+// Notes with a node's launches what its scopes said.
+void Lowering::mark(const ir::Node& node, size_t first_step) {
+  const auto number = [&](const char* name) { return node.has(name) ? static_cast<int>(node.integer(name)) : 0; };
+  const int lane = number("lane");
+  for (size_t step = first_step; step < parts_.steps.size(); ++step) {
+    auto* launch = std::get_if<runtime::Launch>(&parts_.steps[step]);
+    if (!launch) continue;
+    launch->lane = lane < runtime::kMaxLanes ? lane : 1 + lane % (runtime::kMaxLanes - 1);
+    launch->lane_cores = number("lane_cores");
+    launch->round = number("round");
+    launch->cores = number("cores");
+    if (node.has("range")) launch->range = node.text("range");
+    if (node.has("at")) launch->source = node.text("at");
+  }
+}
+
 void Lowering::run() {
-  for (const auto& unit : units_) lower_unit(*unit);
+  for (const auto& unit : units_) {
+    const size_t first_step = parts_.steps.size();
+    lower_unit(*unit);
+    mark(*unit->nodes[0], first_step);
+  }
   for (const ir::Write& write : storage_.copies)
     copy(write.value, pointer(write.input, true), write.input->type.strides);
   parts_.buffer_types.resize(parts_.buffers.size());

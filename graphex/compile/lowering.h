@@ -45,6 +45,7 @@ class Lowering {
 
  private:
   void lower_unit(const Unit& unit);
+  void mark(const ir::Node& node, size_t first_step);
   void lower_island(const ir::Node& node);
   void lower_loop_unit(const Unit& unit);
   void lower_transpose(const ir::Node& node);

@@ -41,6 +41,10 @@ DimMap map_of_operand(const ir::Value& operand, const DimMap& result_map);
 // The map of a reduction's operand: kept dimensions from the result's map, reduced ones from the space.
 DimMap map_of_reduced(const ir::Node& reduction, const DimMap& result_map, const DimMap& operand_hint);
 
+// Whether the user's scopes let two nodes share a launch: they are on one stream between the same events, under one
+// core limit.
+bool same_scope(const ir::Node& a, const ir::Node& b);
+
 // Groups the nodes of a verified graph into units, in an order that respects data flow.
 std::vector<std::unique_ptr<Unit>> form_units(ir::Graph& graph);
 

@@ -1,7 +1,8 @@
 // Merges nodes that compute the same thing: equal operator, operands, attributes and result types.
 //   %a = f(%x) {k=1}; %b = f(%x) {k=1}   ->   %a for both
-// Islands stay, since each run of one may differ; so do the bases of returned values, which must not come to share
-// memory, and values that an operator overwrites: each can then be made where that operator's result lies.
+// where each is on the same stream of a capture and under the same core limit. Islands stay, since each run of one may
+// differ; so do the bases of returned values, which must not come to share memory, and values that an operator
+// overwrites: each can then be made where that operator's result lies.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -19,7 +20,7 @@ std::string key_of(const ir::Node& node, const ir::Graph& graph) {
   for (const auto& output : node.outputs) key += " " + ir::print(output->type, graph);
   ir::Node attrs;  // prints the attributes alone, without where the node came from
   attrs.attrs = node.attrs;
-  for (const char* mark : {"at", "lane", "lane_cores", "cores", "range"}) attrs.attrs.erase(mark);
+  for (const char* mark : {"at", "lane_cores", "segment", "round", "range"}) attrs.attrs.erase(mark);
   return key + ir::print(attrs, graph);
 }
 

@@ -27,6 +27,18 @@ bool fits(const Plan& plan, const ProgramParts& parts, const Frame& frame) {
   return true;
 }
 
+void forget_passed(Frame& frame, int workers) {
+  if (frame.passed_words < workers) {
+    frame.passed = std::make_unique<ParkingWord[]>(static_cast<size_t>(workers));
+    frame.passed_words = workers;
+  }
+  for (int id = 0; id < workers; ++id) frame.passed[id].reset();
+}
+
+void wait_until_passed(ParkingWord& word, int step) {
+  for (uint32_t now = word.value(); now <= static_cast<uint32_t>(step);) now = word.wait_while(now, kSpinPauses);
+}
+
 void raise_fault(const GxStatus& status, const Launch& launch) {
   if (status.fault == GX_LENGTH_OUT_OF_RANGE)
     fail(launch.fault, "length ", status.a, " of sequence ", status.c, ": its block table has room for ", status.b,
@@ -62,6 +74,7 @@ void Program::add_to_tape(const Step& step) {
   if (const Launch* launch = std::get_if<Launch>(&step)) {
     GX_ASSERT(launch->kernel && launch->tiles);
     tape_.back().kernel = launch->kernel;
+    tape_.back().cores = launch->cores;
     pointers_.insert(pointers_.end(), launch->pointers.begin(), launch->pointers.end());
     next.first_pointer += static_cast<int>(launch->pointers.size());
     next.first_size += static_cast<int>(launch->sizes.size());
@@ -182,6 +195,7 @@ void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
   if (frame.profile) frame.times.resize(count);
   frame.workers = workers;
   frame.taken.assign(static_cast<size_t>(frame.shared_launches) * workers, 0);
+  if (!frame.plan->sections.empty()) forget_passed(frame, std::max(workers, 1));
   for (int begin = 0; begin < count;) {
     if (const Island* island = std::get_if<Island>(&parts_.steps[begin])) {
       host.call(*island, frame);
@@ -220,16 +234,44 @@ void Program::set_pointers(Frame& frame, int begin, int end) const {
 
 void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {
   if (frame.profile) return run_profiled(frame, team, workers, begin, end);
-  const bool alone =
-      std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end, [](int64_t n) { return n <= 1; });
+  const Plan& plan = *frame.plan;
+  const bool alone = plan.sections.empty() && std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end,
+                                                          [](int64_t n) { return n <= 1; });
   auto body = [&](GxWorker& worker) {
     for (int i = begin; i < end; ++i) {
+      if (!plan.section_at.empty() && plan.section_at[i] >= 0) {
+        const Section& section = plan.sections[plan.section_at[i]];
+        run_section(frame, section, team, worker);
+        i = section.end - 1;
+        continue;
+      }
       fetch(frame, i);
       if (frame.plan->barrier[i]) team.barrier().wait(worker);
       run_launch(frame, i, worker);
     }
   };
   team.run(alone ? 1 : workers, body, &frame.status);
+}
+
+// The workers meet before and after. In between each walks the launches of its lane, or lanes, in order.
+void Program::run_section(Frame& frame, const Section& section, Team& team, GxWorker& worker) const noexcept {
+  team.barrier().wait(worker);
+  const auto groups = divide_workers(section, worker.count);
+  ParkingWord* const passed = frame.passed.get();
+  for (int i = section.begin; i < section.end; ++i) {
+    const SectionStep& at = frame.plan->section_steps[i];
+    const Group group = groups[at.lane];
+    if (!group.has(worker.id)) continue;
+    fetch(frame, i);
+    if (at.waits)
+      for (const LaneWait& wait : frame.plan->waits[i])
+        for (int id = groups[wait.lane].begin; id < groups[wait.lane].begin + groups[wait.lane].size; ++id)
+          wait_until_passed(passed[id], wait.step);
+    GxWorker part{worker.scratch, worker.status, worker.id - group.begin, group.size, 0};
+    run_launch(frame, i, part);
+    if (at.awaited) passed[worker.id].publish(static_cast<uint32_t>(i) + 1);
+  }
+  team.barrier().wait(worker);
 }
 
 // Asks for what a launch reads of tape and frame: its predecessor has driven them from the caches.
@@ -261,10 +303,12 @@ void Program::run_launch(Frame& frame, int step, GxWorker& worker) const noexcep
     ++worker.piece;
   };
   worker.piece = 0;
-  if (frame.shared[step] >= 0 && worker.count > 1) {
-    Shares shares(frame.tiles[step], worker.count, frame.taken.data() + frame.shared[step] * frame.workers);
+  const int count = entry.cores > 0 ? std::min(entry.cores, worker.count) : worker.count;
+  if (worker.id >= count) return;
+  if (frame.shared[step] >= 0 && count > 1) {
+    Shares shares(frame.tiles[step], count, frame.taken.data() + frame.shared[step] * frame.workers);
     for (TileRange range = shares.take(worker.id); !range.empty(); range = shares.take(worker.id)) run(range);
-  } else if (const TileRange range = share_of(frame.tiles[step], worker.id, worker.count); !range.empty()) {
+  } else if (const TileRange range = share_of(frame.tiles[step], worker.id, count); !range.empty()) {
     run(range);
   }
   if (__atomic_load_n(&frame.status.fault, __ATOMIC_RELAXED) != GX_OK) {

@@ -17,7 +17,9 @@
 #include "graphex/base/error.h"
 #include "graphex/base/kernel_abi.h"
 #include "graphex/runtime/arena_pool.h"
+#include "graphex/runtime/lanes.h"
 #include "graphex/runtime/memory.h"
+#include "graphex/runtime/parking.h"
 #include "graphex/runtime/size_program.h"
 #include "graphex/runtime/team.h"
 
@@ -45,14 +47,19 @@ struct Pointer {
 };
 
 struct Launch {
-  GxKernel kernel;
-  GxTiles tiles;
-  GxWorkspace workspace;  // may be null
-  GxDivisible divisible;  // may be null
+  GxKernel kernel = nullptr;
+  GxTiles tiles = nullptr;
+  GxWorkspace workspace = nullptr;  // may be null
+  GxDivisible divisible = nullptr;  // may be null
   std::string name;
   std::vector<Pointer> pointers;
   std::vector<SizeId> sizes;
   ErrorKind fault = ErrorKind::kIndex;  // what an index out of range is reported as
+  int lane = 0;                         // the stream it was captured on; 0 is the main one
+  int lane_cores = 0;                   // how many workers that stream asks for; 0: a share
+  int round = 0;                        // how often the main stream had waited for all others by then
+  int cores = 0;                        // the most workers that may share it; 0: all
+  std::string range, source;            // of the user: the range it is in, the line it comes from
 };
 
 // A tensor as the host sees it: a layout over a buffer.
@@ -139,6 +146,7 @@ class Program {
   struct TapeEntry {
     GxKernel kernel = nullptr;  // null: an island
     int first_pointer = 0, first_size = 0;
+    int cores = 0;
   };
 
   void add_to_tape(const Step& step);
@@ -152,6 +160,7 @@ class Program {
   void run_tape(Frame& frame, Team& team, int workers, int begin, int end) const;
   void run_profiled(Frame& frame, Team& team, int workers, int begin, int end) const;
   void run_launch(Frame& frame, int step, GxWorker& worker) const noexcept;
+  void run_section(Frame& frame, const Section& section, Team& team, GxWorker& worker) const noexcept;
 
   ProgramParts parts_;
   int launches_ = 0, islands_ = 0;
@@ -188,16 +197,22 @@ class Frame {
   GxStatus status{};
   int32_t first_fault = -1;  // step
   bool profile = false;
-  std::vector<LaunchTime> times;  // per step, when profile is on (by worker 0, barriers after each launch)
+  std::vector<LaunchTime> times;          // per step, when profile is on (by worker 0, barriers after each launch)
+  std::unique_ptr<ParkingWord[]> passed;  // per worker: one more than the last awaited step that it has passed
+  int passed_words = 0;
 };
 
 // A storage plan: offsets of arena buffers for sizes up to the bucket's, and where the workers must meet.
 struct Plan {
-  std::vector<int64_t> symbols;  // the bucket it was made for
-  std::vector<int64_t> bytes;    // per buffer, rounded up
-  std::vector<int64_t> offsets;  // per buffer, -1 unless kArena
-  std::vector<bool> single;      // per step: planned as at most one tile
-  std::vector<bool> barrier;     // per step: meet before it
+  std::vector<int64_t> symbols;              // the bucket it was made for
+  std::vector<int64_t> bytes;                // per buffer, rounded up
+  std::vector<int64_t> offsets;              // per buffer, -1 unless kArena
+  std::vector<bool> single;                  // per step: planned as at most one tile
+  std::vector<bool> barrier;                 // per step: meet before it
+  std::vector<Section> sections;             // where lanes run side by side
+  std::vector<int> section_at;               // per step: the section that begins there, or -1; empty if there is none
+  std::vector<std::vector<LaneWait>> waits;  // per step; empty if there is no section
+  std::vector<SectionStep> section_steps;    // per step; empty if there is no section
   int64_t arena_bytes = 0;
   int barriers = 0;
 };

@@ -111,6 +111,7 @@ nb::dict Compiled::explain() const {
   out["launches"] = program_->launches();
   out["kernels"] = report_.kernels;
   out["barriers"] = program_->last_plan().barriers;
+  out["sections"] = program_->last_plan().sections.size();
   out["arena_bytes"] = program_->last_plan().arena_bytes;
   out["plans"] = program_->plans_made();
   out["inputs"] = parts.inputs;

@@ -263,3 +263,111 @@ def test_record_function_is_a_range():
     torch.testing.assert_close(y, (x * 2).cumsum(0))
     lines = nodes_of(g)
     assert any('range="outer"' in line for line in lines) and "range" not in lines[-1]
+
+
+def branches(x, weights, side, several=1):
+    """Chains of products over each of `weights`, on streams of their own if `side` is a list of those."""
+    main, ends = graphex.current_stream(), []
+    for _ in range(several):
+        ends = []
+        for weight, stream in zip(weights, [main, *side] if side else [main] * len(weights), strict=True):
+            if stream is not main:
+                stream.wait_stream(main)
+            with graphex.stream(stream):
+                y = x
+                for _ in range(5):
+                    y = torch.relu(y @ weight) + 1e-3
+                ends.append(y)
+        for stream in side:
+            main.wait_stream(stream)
+        x = sum(ends) / 10
+    return x
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_branches_run_side_by_side_and_equal_one_stream(count):
+    torch.manual_seed(0)
+    weights = [torch.randn(48, 48) / 7 for _ in range(count)]
+    x, side = torch.randn(4, 48), [graphex.Stream() for _ in range(count - 1)]
+    one, expected = captured(branches, x, weights, [], 4)
+    several, y = captured(branches, x, weights, side, 4)
+    for _ in range(20):
+        x.normal_()
+        one.replay()
+        several.replay()
+        assert torch.equal(y, expected)
+    row = several._replayer.program.explain()
+    assert row["sections"] == 4 and one._replayer.program.explain()["sections"] == 0
+    assert several._replayer.program.explain()["arena_bytes"] <= count * one._replayer.program.explain()["arena_bytes"]
+
+
+def test_a_side_stream_whose_result_nobody_in_the_graph_reads():
+    x, cache, side = torch.randn(16, 16), torch.zeros(4, 16, 16), graphex.Stream(cores=1)
+
+    def region():
+        main = graphex.current_stream()
+        y = x * 2
+        side.wait_stream(main)
+        with side:
+            cache[1].copy_(y.sin())
+        z = y.cos().cumsum(0)
+        main.wait_stream(side)
+        return z @ x
+
+    g, z = captured(region)
+    for _ in range(3):
+        x.normal_()
+        g.replay()
+        torch.testing.assert_close(z, (x * 2).cos().cumsum(0) @ x)
+        torch.testing.assert_close(cache[1], (x * 2).sin())
+    assert cache[0].eq(0).all() and cache[2:].eq(0).all()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs_over_streams(seed):
+    """Operators in place and not, on three streams ordered by events, against the same calls one after the other."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def number(below):
+        return int(torch.randint(below, (), generator=generator))
+
+    plan = [(number(3), number(6), number(6), number(5)) for _ in range(25)]
+
+    def run(state, streams):
+        main, last = graphex.current_stream(), {}
+        for s in streams[1:]:
+            s.wait_stream(main)
+        for which, a, b, kind in plan:
+            s = streams[which]
+            for cell in {a, b}:
+                if cell in last and last[cell][0] is not s:
+                    s.wait_event(last[cell][1])
+            with graphex.stream(s):
+                if kind == 0:
+                    state[a] = state[b] * 0.5 + 1
+                elif kind == 1:
+                    state[a].mul_(0.5).add_(state[b].sin())
+                elif kind == 2:
+                    state[a] = state[b].cumsum(0) / 8
+                elif kind == 3:
+                    state[a] = torch.softmax(state[a] + state[b], -1)
+                else:
+                    state[a][1:].copy_(state[b][:-1].flip(0))
+                for cell in (a, b):
+                    last[cell] = s, s.record_event()
+        for s in streams[1:]:
+            main.wait_stream(s)
+        return state
+
+    start = [torch.randn(8, 8, generator=generator) for _ in range(6)]
+    side = [graphex.Stream(), graphex.Stream()]
+    inputs = [t.clone() for t in start]
+    g = graphex.Graph()
+    with graphex.graph(g):
+        results = run(list(inputs), [graphex.current_stream(), *side])
+    mine = [t.clone() for t in start]
+    for _ in range(3):
+        g.replay()
+        expected = run(list(mine), [graphex.current_stream()] * 3)
+        for got, wanted in zip([*results, *inputs], [*expected, *mine], strict=True):
+            torch.testing.assert_close(got, wanted)

@@ -38,6 +38,8 @@ class Lanes:
     main: Any
     numbers: dict[Any, int] = field(default_factory=dict)
     clocks: list[dict[int, int]] = field(default_factory=list)  # per lane: how much of each lane comes before its next
+    segments: list[int] = field(default_factory=list)  # per lane: how many events it has recorded and waited for
+    rounds: int = 0  # how often the main stream had waited for all that the others had done
     joined_at: list[str] = field(default_factory=list)
     accesses: dict[int, list[_Access]] = field(default_factory=dict)  # by id of the block
     forked: bool = False  # before the first event nothing can be unordered
@@ -48,13 +50,16 @@ class Lanes:
     def _add(self, stream: Any) -> int:
         lane = self.numbers[stream] = len(self.clocks)
         self.clocks.append({lane: 0})
+        self.segments.append(0)
         self.joined_at.append(_line())
         return lane
 
     def point(self, stream: Any) -> Point:
         """Records an event on a stream of the capture."""
         self.forked = True
-        return Point(self, dict(self.clocks[self.lane_of(stream, "an event was recorded on")]))
+        lane = self.lane_of(stream, "an event was recorded on")
+        self.segments[lane] += 1
+        return Point(self, dict(self.clocks[lane]))
 
     def wait(self, stream: Any, point: Point | None) -> None:
         """Orders what comes next on the stream behind the point; with that the stream joins the capture."""
@@ -68,6 +73,9 @@ class Lanes:
         for other, time in point.clock.items():
             clock[other] = max(clock.get(other, 0), time)
         clock[lane] += 1  # a wait alone has to be brought back too
+        self.segments[lane] += 1
+        if lane == 0 and not self._left_behind():
+            self.rounds += 1
 
     def lane_of(self, stream: Any, what: str) -> int:
         """The stream's lane; CaptureError if it isn't in the capture."""
@@ -109,12 +117,16 @@ class Lanes:
 
     def finish(self) -> None:
         """CaptureError for a stream that isn't brought back to the main one."""
-        for stream, lane in self.numbers.items():
-            if self.clocks[0].get(lane, 0) < self.clocks[lane][lane]:
-                raise CaptureError(
-                    f"{stream.name} joined the capture at {self.joined_at[lane]} and isn't brought back: record an "
-                    f"event on it after its last call and let {self.main.name} wait for that"
-                )
+        for stream in self._left_behind():
+            raise CaptureError(
+                f"{stream.name} joined the capture at {self.joined_at[self.numbers[stream]]} and isn't brought back: "
+                f"record an event on it after its last call and let {self.main.name} wait for that"
+            )
+
+    def _left_behind(self) -> list[Any]:
+        """The streams that did what the main one doesn't come after."""
+        known = self.clocks[0]
+        return [s for s, lane in self.numbers.items() if known.get(lane, 0) < self.clocks[lane][lane]]
 
 
 def _line() -> str:

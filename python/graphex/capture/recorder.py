@@ -213,7 +213,7 @@ class Recorder(TorchDispatchMode):
         except CaptureError as why:
             self.failed = why
             raise
-        self.recording.marks = marks(lane, stream.cores)
+        self.recording.marks = marks(lane, stream.cores, self.lanes.segments[lane], self.lanes.rounds)
 
     def _result(self, func: Any, leaf: Any, call: torch.fx.Node, index: int | None) -> torch.Tensor | None:
         if leaf is None:

@@ -17,17 +17,21 @@ from ..native import core
 _ATTRIBUTES = {
     "graphex_lane": "lane",  # the stream of a capture, by number; 0 is the main one
     "graphex_lane_cores": "lane_cores",  # how many cores that stream asks for
+    "graphex_segment": "segment",  # between which of the stream's events: nothing fuses across one
+    "graphex_round": "round",  # how often the main stream had waited for all others by then
     "graphex_cores": "cores",  # the most that the operator may use
     "graphex_range": "range",
 }
 _ranges = threading.local()
 
 
-def marks(lane: int = 0, lane_cores: int | None = None) -> dict[str, Any]:
+def marks(lane: int = 0, lane_cores: int | None = None, segment: int = 0, round: int = 0) -> dict[str, Any]:  # noqa: A002
     """The marks that hold for what this thread calls now. Only those that say something."""
     found = {
         "graphex_lane": lane,
         "graphex_lane_cores": (lane_cores or 0) if lane else 0,
+        "graphex_segment": segment,
+        "graphex_round": round,
         "graphex_cores": core().core_limit(),
         "graphex_range": "/".join(open_ranges()),
     }
