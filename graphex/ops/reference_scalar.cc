@@ -74,8 +74,8 @@ const std::map<std::string_view, Binary>& float_binary() {
       {"atan2", [](double a, double b) { return std::atan2(a, b); }},
       {"div", [](double a, double b) { return a / b; }},
       {"floor_divide", floor_divide},
-      {"fmax", [](double a, double b) { return std::fmax(a, b); }},
-      {"fmin", [](double a, double b) { return std::fmin(a, b); }},
+      {"fmax", [](double a, double b) { return std::isnan(b) || a >= b ? a : b; }},
+      {"fmin", [](double a, double b) { return std::isnan(b) || a <= b ? a : b; }},
       {"fmod", [](double a, double b) { return std::fmod(a, b); }},
       {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? a + b
                                                   : a > b                        ? a

@@ -231,11 +231,11 @@ void check_floats() {
                                                         : b; }},
       {"fmax", [](T a, T b) { return std::isnan(b)   ? a
                                      : std::isnan(a) ? b
-                                     : a > b         ? a
+                                     : a >= b        ? a
                                                      : b; }},
       {"fmin", [](T a, T b) { return std::isnan(b)   ? a
                                      : std::isnan(a) ? b
-                                     : a < b         ? a
+                                     : a <= b        ? a
                                                      : b; }},
       {"eq", [](T a, T b) { return T(a == b); }},
       {"ne", [](T a, T b) { return T(a != b); }},

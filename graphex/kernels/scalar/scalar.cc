@@ -105,8 +105,8 @@ GX_FLOATS(GX_BINARY, pow, pow_of(a, b))
 GX_FLOATS(GX_BINARY, atan2, atan2_of(a, b))
 GX_FLOATS(GX_BINARY, maximum, a != a ? a : a > b ? a : b)
 GX_FLOATS(GX_BINARY, minimum, a != a ? a : a < b ? a : b)
-GX_FLOATS(GX_BINARY, fmax, b != b ? a : a > b ? a : b)
-GX_FLOATS(GX_BINARY, fmin, b != b ? a : a < b ? a : b)
+GX_FLOATS(GX_BINARY, fmax, b != b ? a : a >= b ? a : b)  // of equal zeros the first, as eager
+GX_FLOATS(GX_BINARY, fmin, b != b ? a : a <= b ? a : b)
 
 // Integers. Sums, differences and products wrap around.
 GX_INTS(GX_UNARY, abs, a < 0 ? 0 - static_cast<u64>(a) : static_cast<u64>(a))

@@ -117,6 +117,8 @@ def _same(name: str) -> Any:
         if common is torch.bool and name not in _ON_BOOL:
             raise Unsupported("on bool")
         op = _ON_BOOL[name] if common is torch.bool else name
+        if common is torch.bfloat16 and name in ("fmax", "fmin"):
+            args = args[::-1]  # of two equal zeros eager's kernels give the first, but the one for bf16 the second
         return lo.emit(op, operands(lo, args, common), lo.dense_out(node))
 
     return lower
@@ -340,11 +342,15 @@ def clamp(lo: Lowering, node: fx.Node, x: Value, min: Any = None, max: Any = Non
         raise Unsupported("on bool")
     if any(isinstance(v, float) and v != v for _, v in bounds):
         return lo.full(float("nan"), out)
-    result = operand(lo, x, common)  # second, for it is what stays where both are zeros
+
+    def pair(bound: Any, x: Value) -> list[Value]:  # the second stays of equal zeros: x, but a bound that is a tensor
+        return [x, operand(lo, bound, common)] if isinstance(bound, Value) else [operand(lo, bound, common), x]
+
+    result = operand(lo, x, common)
     for op, bound in bounds[:-1]:
-        result = lo.compute(op, [operand(lo, bound, common), result], common)
+        result = lo.compute(op, pair(bound, result), common)
     op, bound = bounds[-1]
-    return lo.emit(op, [operand(lo, bound, common), result], out)
+    return lo.emit(op, pair(bound, result), out)
 
 
 @lowers(aten.clamp_min.default, aten.clamp_min.Tensor)
