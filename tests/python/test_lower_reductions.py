@@ -250,3 +250,41 @@ def test_a_scalar_that_isnt_finite_shows_in_what_is_reduced(value):
 
     check(f, torch.tensor(value), native=None)
     check(f, torch.tensor([value]), native=None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 67), 1), ((33, 5), 0), ((3, 4, 7), 1), ((2, 20000), 1)])
+def test_an_extreme_with_its_index_is_the_element_there(shape, dim, dtype):
+    def f(x):
+        kept = x.max(dim, keepdim=True)
+        return *x.max(dim), *x.min(dim), *kept, x.max(dim).values + 1
+
+    zeros = torch.zeros(shape).copysign(torch.randn(shape)).to(dtype)
+    holes = torch.where(torch.rand(shape) < 0.05, math.nan, zeros)
+    check(f, zeros, more=[(torch.randn(shape).to(dtype),), (holes,)])
+    for ours, expected in zip(torch.compile(f, backend="graphex")(zeros), f(zeros), strict=True):
+        assert ours.signbit().equal(expected.signbit())
+
+
+def test_an_extreme_of_a_transposed_tensor_with_its_index():
+    check(lambda x: (*x.max(1), *x.min(0, keepdim=True)), torch.randn(6, 5, 4).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("count", [17, 300, 4096, 10007])
+def test_equal_elements_normalise_to_nothing(count):
+    def f(x):
+        return F.layer_norm(x, (count,)), F.group_norm(x[None], 1), F.layer_norm(x, (count,), x[0])
+
+    for value in (12345.678, 3.4e38):
+        for ours in torch.compile(f, backend="graphex")(torch.full((4, count), value)):
+            assert not ours.any()
+    check(f, torch.full((4, count), 12345.678))
+
+
+def test_normalised_zeros_are_positive_as_in_eager():
+    def f(x):
+        return F.layer_norm(x, (8,)), F.layer_norm(x, (8,), x[0]), F.layer_norm(x, (8,), x[0], x[1])
+
+    x = torch.zeros(4, 8).copysign(torch.randn(4, 8))
+    for ours, expected in zip(torch.compile(f, backend="graphex")(x), f(x), strict=True):
+        assert ours.signbit().equal(expected.signbit())

@@ -89,17 +89,24 @@ def layer_norm(
     last = "copy" if outs[0].dtype == wide else "cast"
     if weight is not None:
         result = lo.compute("mul", [result, weight])
-    if bias is not None:
-        result = lo.compute("add", [result, bias])
+    # Without a bias eager adds 0, which makes a zero positive.
+    result = lo.compute("add", [result, bias if bias is not None else lo.scalar(0.0, wide)])
     return lo.emit(last, [result], outs[0]), _as(lo, average, outs[1]), _as(lo, rstd, outs[2])
 
 
 def _moments(lo: Lowering, x: Value, dims: list[int], eps: float) -> tuple[Value, Value]:
     wide = compute_dtype(x.dtype)
-    average = mean_of(lo, x, dims)
+    average = _center(lo, x, dims)
     away = lo.compute("sub", [x, average])
     variance = mean_of(lo, lo.compute("mul", [away, away]), dims)
     return average, lo.compute("rsqrt", [lo.compute("add", [variance, lo.scalar(eps, wide)])])
+
+
+def _center(lo: Lowering, x: Value, dims: list[int]) -> Value:
+    """The mean. Of f32 by a sum in f64: equal elements are then no distance away from it, and large ones have one."""
+    if x.dtype is not torch.float32:
+        return mean_of(lo, x, dims)
+    return lo.cast(mean_of(lo, lo.cast(x, torch.float64), dims), torch.float32)
 
 
 def _as(lo: Lowering, x: Value, out: Spec) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +89,25 @@ def extreme_with_index(lo: Lowering, node: fx.Node, x: Value, dim: int, keepdim:
     if x.dtype is torch.bool:
         raise Unsupported("on bool")
     d = dim % x.rank
-    value = lo.emit("a" + name, [x], values, dims=[d], keepdim=keepdim)
-    return value, lo.emit("arg" + name, [x], indices, dim=d, keepdim=keepdim)
+    if not _asks_for(node, 1):
+        return lo.emit("a" + name, [x], values, dims=[d], keepdim=keepdim), lo.full(0, indices)
+    index = lo.emit("arg" + name, [x], indices, dim=d, keepdim=keepdim)
+    if not x.dtype.is_floating_point:
+        return lo.emit("a" + name, [x], values, dims=[d], keepdim=keepdim), index
+    return _picked(lo, x, d, index, keepdim, values), index
+
+
+def _picked(lo: Lowering, x: Value, dim: int, index: Value, keepdim: bool, out: Spec) -> Value:
+    """The element at the index, not one that equals it: zeros have signs."""
+    if keepdim:
+        return lo.emit("gather", [x, index], out, dim=dim)
+    kept = Spec(out.dtype, *((*of[:dim], 1, *of[dim:]) for of in (out.shape, out.strides)))
+    return lo.view(lo.emit("gather", [x, lo.unsqueeze(index, dim)], kept, dim=dim), out.shape, out.strides)
+
+
+def _asks_for(node: fx.Node, result: int) -> bool:
+    """Whether anybody takes that one of several results."""
+    return any(user.target is not operator.getitem or user.args[1] == result for user in node.users)
 
 
 @lowers(aten.cumsum.default)
