@@ -279,6 +279,11 @@ def test_what_the_region_decides_by_a_number_is_checked():
         g.update("n", 2)
     g.replay(n=5)
     assert torch.equal(y, X * 2)
+    g, y = captured(lambda s: X * 2 if s.n % 2 else X * 3, {"n": 3})
+    with pytest.raises(ValueError, match="n = 4"):
+        g.replay(n=4)
+    g.replay(n=-1)
+    assert torch.equal(y, X * 2)
     g, y = captured(lambda s: X[s.n] + X[0], {"n": 3})
     for n, condition in ((8, "n < 8"), (-1, "n >= 0|0 <= n")):
         with pytest.raises(ValueError, match=condition):
@@ -333,6 +338,31 @@ def test_threads_replay_with_numbers_of_their_own_while_others_capture():
     from torch.fx.experimental import _config
 
     assert not _config.backed_size_oblivious
+
+
+def test_streams_of_a_region_with_numbers():
+    side, cache = graphex.Stream(), torch.zeros(8, 4)
+
+    def region(s):
+        cache[s.n] = X[s.n] * s.f
+        side.wait_stream(graphex.current_stream())
+        with graphex.stream(side):
+            tail = cache[s.n :].sum(0)
+        head = X[: s.n].sum(0)
+        graphex.current_stream().wait_stream(side)
+        return head + tail
+
+    check(region, {"n": Refreshable(3, 0, 7), "f": 0.5}, [{"n": 7}, {"n": 0, "f": 2.0}], [cache])
+
+
+def test_a_replay_on_a_stream_takes_numbers():
+    stream = graphex.Stream()
+    g, y = captured(lambda s: X[: s.n].sum(0) * s.f, {"n": Refreshable(3, 0, 8), "f": 0.5})
+    with graphex.stream(stream):
+        made = [g.replay(n=n, f=float(n), fresh=y) for n in range(8)]
+    stream.synchronize()
+    for n, got in enumerate(made):
+        torch.testing.assert_close(got, X[:n].sum(0) * n)
 
 
 def test_attention_follows_refreshed_lengths():

@@ -62,6 +62,8 @@ class Recorder(TorchDispatchMode):
         self.lanes, self.symbols = lanes, symbols
         self.ranges = 0  # of the profiler's that are open
         self.fake_mode = FakeTensorMode(shape_env=None if symbols is None else symbols.env)
+        if symbols is not None:
+            self.fake_mode.cache_enabled = False  # an entry asks for more of sizes than the operator does
         self.failed: CaptureError | None = None
 
     def refuse(self, message: str) -> CaptureError:

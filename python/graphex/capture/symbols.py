@@ -113,7 +113,11 @@ class Condition:
 
     def fixes(self) -> bool:
         """Whether it leaves a number just one value."""
-        return isinstance(self.expr, sympy.Eq) and len(self.names) == 1
+        if not isinstance(self.expr, sympy.Eq) or len(self.names) != 1:
+            return False
+        [symbol] = self.names
+        difference = self.expr.lhs - self.expr.rhs
+        return difference.is_polynomial(symbol) and sympy.Poly(difference, symbol).degree() == 1
 
 
 def by_present_values() -> Any:
