@@ -1,5 +1,7 @@
 """graphex.Buckets: several captured sizes of one function, and the user's policy about them."""
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -158,3 +160,13 @@ def test_faulty_calls_leave_the_buckets_usable():
     with pytest.raises(ValueError, match="made 3 of 4; expected an int, at least 4"):
         graphex.Buckets(abs, lambda n: 3)(torch.ones(4))
     assert buckets(torch.ones(3), torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_arguments_are_not_kept():
+    buckets = graphex.Buckets(lambda x, y: x + y, [4], dims={0: 0})
+    x, y = torch.ones(4, 2), torch.ones(2)
+    refs = weakref.ref(x), weakref.ref(y)
+    assert buckets(x, y).shape == (4, 2)
+    del x, y
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .graph import Graph, graph, graph_pool_handle
-from .results import Results
+from .results import Known, Results
 
 
 def make_graphed_callables(
@@ -55,7 +55,7 @@ class Graphed:
         self.function, self.graph, self.count = function, Graph(), len(sample)
         with torch.no_grad(), graph(self.graph, pool, None, error_mode, inputs=_named(sample), options=options):
             results = function(*sample)
-        self.results = Results(results, self.graph._captured(), self.graph._inputs)
+        self.results = Results(results, self.graph._known)
         self.learns = any(i.requires_grad for i in self.graph._inputs)
         places = [named.index for named in self.graph._named.values()]
         self.written = [place in self.graph._written for place in places]  # per argument
@@ -73,6 +73,7 @@ class Graphed:
 
     def forget_samples(self) -> None:
         """Lets go of the sample arguments, whose place other tensors take at each call."""
+        self.graph._known = Known({}, [])
         for named in self.graph._named.values():
             named.tensor = torch.empty(0)
             if named.index is not None:

@@ -10,7 +10,7 @@ g.replay()            # y now holds model(prompt)
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -24,11 +24,11 @@ from .errors import CaptureError
 from .lanes import Lanes
 from .reads import RefuseReads
 from .recorder import Recorder
-from .recording import Input, Layout, over
+from .recording import Input, Layout, plain
 from .refreshable import Refreshable
 from .refreshing import Refreshing
 from .replayer import Replayer
-from .results import Results, foreign, with_new_memory
+from .results import Known, Results, with_new_memory
 from .state import CAPTURING, LANES, is_capturing
 
 _ERROR_MODES = ("global", "thread_local", "relaxed")
@@ -49,6 +49,7 @@ class Graph:
         self._tensors: list[torch.Tensor] = []
         self._written: list[int] = []
         self._named: dict[str, _Named] = {}
+        self._known = Known({}, [])
         self._refreshing = Refreshing({})
         self._pool: Any = None
 
@@ -91,7 +92,7 @@ class Graph:
         self._inputs = recorder.recording.inputs
         self._tensors = [i.tensor for i in self._inputs]
         self._written = [k for k, i in enumerate(self._inputs) if i.block.written]
-        self._named = named
+        self._named, self._known = named, Known({name: n.tensor for name, n in named.items()}, self._inputs)
 
     @property
     def _reported(self) -> Any:
@@ -118,7 +119,7 @@ class Graph:
         if self._replayer is None:
             raise CaptureError("this graphex.Graph is empty: nothing was captured since it was made or reset")
         if not inputs and fresh is None:
-            return self._run(self._tensors, self._refreshing.numbers.values())
+            return self._run(self._tensors, self._refreshing.numbers_with({}))
         given = {name: value for name, value in inputs.items() if name in self._refreshing.declared}
         if given:
             inputs |= self._refreshing.checked(given)
@@ -136,24 +137,19 @@ class Graph:
         """
         self._refreshing.update(name, value)
 
-    def _replay_fresh(self, fresh: Any, inputs: Mapping[str, torch.Tensor], numbers: Iterable[int | float]) -> Any:
-        captured = self._captured()
-        unknown = foreign(fresh, captured, self._inputs)
-        if unknown is not None:
-            raise ValueError(
-                f"fresh holds a tensor of shape {tuple(unknown.shape)} that this graph neither makes nor uses; give it "
-                "tensors that the captured region made, or its named inputs"
-            )
-        results = Results(fresh, captured, self._inputs)
+    def _replay_fresh(self, fresh: Any, inputs: Mapping[str, torch.Tensor], numbers: Sequence[int | float]) -> Any:
+        results = Results(fresh, self._known)
         tensors = with_new_memory(self._bound(inputs, views_too=True), self._inputs)
+        for unknown in results.constants():
+            if not self._known.has(unknown):
+                raise ValueError(
+                    f"fresh holds a tensor of shape {tuple(unknown.shape)} that this graph neither makes nor uses; "
+                    "give it tensors that the captured region made, or its named inputs"
+                )
         self._run(tensors, numbers)
-        return results.take({**captured, **inputs}, tensors)
+        return results.take({**self._known.named, **inputs}, tensors)
 
-    def _captured(self) -> dict[str, torch.Tensor]:
-        """The tensors that the named inputs were captured as."""
-        return {name: named.tensor for name, named in self._named.items()}
-
-    def _run(self, tensors: list[torch.Tensor], numbers: Iterable[int | float] = ()) -> None:
+    def _run(self, tensors: list[torch.Tensor], numbers: Sequence[int | float] = ()) -> None:
         assert self._replayer is not None
         self._replayer(tensors, numbers)
         if self._written:
@@ -168,7 +164,7 @@ class Graph:
                 raise ValueError(f"this graph has no input {name!r}; its named inputs are {known}")
             index = self._named[name].checked(name, tensor, views_too)
             if index is not None:
-                tensors[index] = over(tensor, Layout.of(tensor))
+                tensors[index] = plain(tensor)
         return tensors
 
     def pool(self) -> Any:
@@ -213,7 +209,7 @@ class _Named:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"input {name!r} of the graph takes a tensor, not {type(tensor).__name__}")
         wanted, got = self.layout, Layout.of(tensor)
-        if wanted.from_its_start() != got.from_its_start():
+        if wanted != got and wanted.from_its_start() != got.from_its_start():
             raise ValueError(
                 f"input {name!r} of the graph was captured as {wanted.dtype} of shape {wanted.shape} and strides "
                 f"{wanted.strides}; got {got.dtype} of shape {got.shape} and strides {got.strides}"

@@ -35,8 +35,10 @@ class Layout(NamedTuple):
 
     def empty(self) -> torch.Tensor:
         """A tensor with this layout over memory of its own, from the first element on; not of inference mode."""
-        with torch.inference_mode(False):
-            return self.marked(torch.empty_strided(self.shape, self.strides, dtype=self.dtype))
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):
+                return self.empty()
+        return self.marked(torch.empty_strided(self.shape, self.strides, dtype=self.dtype))
 
     def marked(self, t: torch.Tensor) -> torch.Tensor:
         """A tensor of this shape with this layout's marks for conjugate and negative views."""
@@ -221,6 +223,12 @@ class Recording:
         part = self.graph.call_function(aten.slice.Tensor, (base, 0, start, end))
         with self.graph.inserting_after(part):
             return self.graph.call_function(aten.view.default, (part, layout.shape))
+
+
+def plain(t: torch.Tensor) -> torch.Tensor:
+    """The tensor, or another one that lies like it, which is plain as `over` says."""
+    is_plain = type(t) is torch.Tensor and not t.requires_grad and not t.is_inference()
+    return t if is_plain else over(t, Layout.of(t))
 
 
 def over(t: torch.Tensor, layout: Layout) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -87,7 +87,7 @@ class Refreshing:
         else:
             self.numbers = {**self.numbers, name: value}
 
-    def numbers_with(self, given: Mapping[str, Any]) -> Iterable[int | float]:
+    def numbers_with(self, given: Mapping[str, Any]) -> Sequence[int | float]:
         """The numbers of a replay, in the graph's order."""
         numbers = self.numbers
-        return [given.get(name, numbers[name]) for name in self.names] if given else numbers.values()
+        return [given.get(name, value) for name, value in numbers.items()] if numbers else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -78,7 +78,7 @@ class Replayer:
         """What graphex.explain knows this by."""
         return self.graph if self.program is None else self.program
 
-    def __call__(self, tensors: Sequence[torch.Tensor], numbers: Iterable[int | float] = ()) -> None:
+    def __call__(self, tensors: Sequence[torch.Tensor], numbers: Sequence[int | float] = ()) -> None:
         """One replay, whatever modes the caller is in."""
         if torch._C._is_any_autocast_enabled():
             with torch._C._DisableAutocast():
@@ -86,9 +86,11 @@ class Replayer:
         else:
             self._run(tensors, numbers)
 
-    def _run(self, tensors: Sequence[torch.Tensor], numbers: Iterable[int | float]) -> None:
+    def _run(self, tensors: Sequence[torch.Tensor], numbers: Sequence[int | float]) -> None:
         if self.program is not None:
-            arguments = [*[None] * self.tokens, *tensors, *map(_as_argument, numbers)]
+            arguments = [*[None] * self.tokens, *tensors]
+            if numbers:
+                arguments += map(_as_argument, numbers)
             queue = current_stream()._core
             if queue is not None and self.program.enqueue(arguments, queue):
                 return

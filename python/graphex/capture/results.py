@@ -11,6 +11,26 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from .recording import Input, Layout
 
 
+class Known:
+    """The memory that a graph knows: of its inputs, some of which have names under which others can be bound."""
+
+    def __init__(self, named: Mapping[str, torch.Tensor], inputs: Sequence[Input]) -> None:
+        self.named, self.inputs = named, inputs  # `named`: what the named inputs were captured as
+        self.bindable = {_storage(t) for t in named.values()}
+        self.places: dict[int, int] = {}
+        for k, i in enumerate(inputs):
+            self.places.setdefault(_storage(i.tensor), k)
+
+    def has(self, t: torch.Tensor) -> bool:
+        """Whether the graph makes or uses the tensor's memory."""
+        storage = _storage(t)
+        return storage in self.places or storage in self.bindable
+
+
+def _storage(t: torch.Tensor) -> int:
+    return t.untyped_storage()._cdata
+
+
 class Result:
     """Where a result of a replay comes from: a named input, a layout over one of the graph's inputs, or a constant."""
 
@@ -20,20 +40,19 @@ class Result:
         self.shift = 0
 
     @classmethod
-    def of(cls, leaf: Any, named: Mapping[str, torch.Tensor], inputs: Sequence[Input]) -> Result:
-        """The place of a captured result. `named`: the tensors that the graph's named inputs were captured as."""
+    def of(cls, leaf: Any, known: Known) -> Result:
+        """The place of a captured result."""
         if not isinstance(leaf, torch.Tensor):
             return cls(leaf)
-        for name, t in named.items():
+        for name, t in known.named.items():
             if leaf is t:
                 return cls(name=name)
-        storage = leaf.untyped_storage()._cdata
-        place = next((k for k, i in enumerate(inputs) if i.tensor.untyped_storage()._cdata == storage), None)
-        bindable = any(t.untyped_storage()._cdata == storage for t in named.values())
-        if place is None or not (inputs[place].made_inside or bindable):
+        storage = _storage(leaf)
+        place = known.places.get(storage)
+        if place is None or not (known.inputs[place].made_inside or storage in known.bindable):
             return cls(leaf)  # a weight, say, or a view of one
         result = cls(place=place)
-        result.layout, result.shift = Layout.of(leaf), inputs[place].layout.offset
+        result.layout, result.shift = Layout.of(leaf), known.inputs[place].layout.offset
         return result
 
     def take(self, bound: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
@@ -52,13 +71,17 @@ class Result:
 class Results:
     """A structure of captured tensors, of which each replay makes another with tensors of its own."""
 
-    def __init__(self, structure: Any, named: Mapping[str, torch.Tensor], inputs: Sequence[Input]) -> None:
+    def __init__(self, structure: Any, known: Known) -> None:
         leaves, self.spec = tree_flatten(structure)
-        self.results = [Result.of(leaf, named, inputs) for leaf in leaves]
+        self.results = [Result.of(leaf, known) for leaf in leaves]
 
     def places(self) -> set[int]:
         """The inputs of the graph in whose memory results lie."""
         return {r.place for r in self.results if r.place is not None}
+
+    def constants(self) -> list[torch.Tensor]:
+        """Those of the tensors that are the same at each replay."""
+        return [r.constant for r in self.results if isinstance(r.constant, torch.Tensor)]
 
     def shapes(self) -> list[tuple[int, ...] | None]:
         """Shapes of the tensors, in order; None for a named input."""
@@ -68,15 +91,6 @@ class Results:
     def take(self, bound: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
         """The structure of one replay, see Result.take."""
         return tree_unflatten([r.take(bound, tensors) for r in self.results], self.spec)
-
-
-def foreign(structure: Any, named: Mapping[str, torch.Tensor], inputs: Sequence[Input]) -> torch.Tensor | None:
-    """A tensor in the structure that the graph neither makes nor uses."""
-    known = {t.untyped_storage()._cdata for t in named.values()} | {i.tensor.untyped_storage()._cdata for i in inputs}
-    for leaf in tree_flatten(structure)[0]:
-        if isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata not in known:
-            return leaf
-    return None
 
 
 def with_new_memory(tensors: Sequence[torch.Tensor], inputs: Sequence[Input]) -> list[torch.Tensor]:
