@@ -2,16 +2,14 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import torch
+from refreshing import ERROR, X, captured, check
 from torch.nn import functional as F
 
 import graphex
 from graphex import Refreshable
-
-ERROR = {"fallback": "error"}
 
 
 @pytest.fixture(autouse=True)
@@ -20,33 +18,6 @@ def without_gradients():
         yield
 
 
-def captured(region, refresh, **keywords):
-    g = graphex.Graph()
-    with graphex.graph(g, refresh=refresh, **keywords) as slots:
-        y = region(slots)
-    return g, y
-
-
-def check(region, refresh, values, state=(), **keywords):
-    """Replays with each of `values` equal region(values): the result, its layout, and what becomes of `state`."""
-    first = {name: r.value if isinstance(r, Refreshable) else r for name, r in refresh.items()}
-    before = [t.clone() for t in state]
-    g, y = captured(region, refresh, **keywords)
-    for given in (*values, {}):
-        for t, old in zip(state, before, strict=True):
-            t.copy_(old)
-        g.replay(**given)
-        mine = [t.clone() for t in (y, *state)]
-        for t, old in zip(state, before, strict=True):
-            t.copy_(old)
-        expected = (region(SimpleNamespace(**first | given)), *state)
-        for a, b in zip(mine, expected, strict=True):
-            torch.testing.assert_close(a, b)
-            assert a.stride() == b.stride()
-    return g
-
-
-X = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
 FLOATS = {
     "times": lambda s: X * s.f,
     "expression": lambda s: X * (s.f + 1) / 3 + s.f * s.f,
@@ -164,31 +135,6 @@ def test_eager_replays_follow_too():
     both = torch.arange(7.0)
     g.replay(x=both[:6], z=both[1:], f=2.0, n=1)
     assert both.tolist() == [0, 2, 4, 6, 8, 10, 6] and y.tolist() == [3, 5, 7, 9, 11, 7]
-
-
-def test_lists_and_tensors():
-    table = torch.tensor([[0, 1], [2, 3]], dtype=torch.int32)
-    refresh = {"rows": Refreshable([0, 1], min=0, max=7), "table": Refreshable(table, min=0), "weights": [0.5, 2.0]}
-    region = lambda s: (X[s.rows] * torch.as_tensor(s.weights)[:, None]).sum(0)[s.table.long()]  # noqa: E731
-    region_of = lambda s: region(SimpleNamespace(rows=torch.as_tensor(s.rows), weights=s.weights, table=s.table))  # noqa: E731
-    g, y = captured(region, refresh, options=ERROR)
-    now = {"rows": [0, 1], "weights": [0.5, 2.0], "table": table.clone()}
-    for change in (
-        {},
-        {"rows": [7, 7]},
-        {"rows": torch.tensor([3, 0])},
-        {"table": torch.zeros(2, 2, dtype=torch.int32).t()},
-        {"weights": [1, 2]},
-        {"table": [[1, 1], [2, 2]]},
-    ):
-        g.replay(**change)
-        assert torch.equal(y, region_of(SimpleNamespace(**now | {k: torch.as_tensor(v) for k, v in change.items()})))
-    assert table.tolist() == [[0, 1], [2, 3]]
-    g.update("rows", [5, 6])
-    g.update("table", [[3, 3], [0, 0]])
-    g.replay()
-    assert torch.equal(y, region_of(SimpleNamespace(**now | {"rows": [5, 6], "table": torch.tensor([[3, 3], [0, 0]])})))
-    assert table.tolist() == [[3, 3], [0, 0]]
 
 
 def test_updates_last_and_values_of_one_replay_do_not():
@@ -363,25 +309,3 @@ def test_a_replay_on_a_stream_takes_numbers():
     stream.synchronize()
     for n, got in enumerate(made):
         torch.testing.assert_close(got, X[:n].sum(0) * n)
-
-
-def test_attention_follows_refreshed_lengths():
-    from graphex.ops import paged_attention
-
-    keys, values = torch.randn(2, 9, 16, 2, 8)
-    query, tables = torch.randn(4, 4, 8), torch.tensor([[3, 4], [5, 6], [0, 0], [0, 0]])
-
-    def region(query, tables):
-        return lambda s: paged_attention(query, keys, values, tables, s.lengths)
-
-    lengths = Refreshable([32, 32, 32, 32], min=1, max=32)
-    g, y = captured(region(query, tables), {"lengths": lengths}, options=ERROR)
-    exact, z = captured(region(query[:2], tables[:2]), {"lengths": [10, 11]}, options=ERROR)
-    g.replay(lengths=[10, 11, 1, 1])
-    exact.replay()
-    assert torch.equal(y[:2], z), "a row depends on its batch"
-    for wrong in ([10, 11], [10, 11, 1, 1, 1], [10, 11, 0, 1], [10, 11, 33, 1]):
-        with pytest.raises(ValueError, match="'lengths' takes"):
-            g.replay(lengths=wrong)
-    g.replay()
-    torch.testing.assert_close(y, region(query, tables)(SimpleNamespace(lengths=torch.tensor([32] * 4))))

@@ -26,6 +26,7 @@ class Refreshable:
         min: float | None = None,  # noqa: A002  the words that users know
         max: float | None = None,  # noqa: A002
     ) -> None:
+        self.is_list = isinstance(value, Sequence) and not isinstance(value, str)
         if isinstance(value, Sequence) and not isinstance(value, str):
             value = _as_tensor(value)
         self.kind: type = torch.Tensor if isinstance(value, torch.Tensor) else type(value)

@@ -20,15 +20,13 @@ class Refreshing:
     def __init__(self, declared: Mapping[str, Any]) -> None:
         self.declared = {name: r if isinstance(r, Refreshable) else Refreshable(r) for name, r in declared.items()}
         self.names = [name for name, r in self.declared.items() if r.kind is not torch.Tensor]
+        tensors = {name: r for name, r in self.declared.items() if r.kind is torch.Tensor}
+        with torch.inference_mode(False):  # inputs of the graph; a list is memory of this graph alone
+            self.tensors = {name: r.value.clone() if r.is_list else r.value for name, r in tensors.items()}
         self.symbols = Symbols() if self.names else None
         self.conditions: list[Condition] = []
         self._accepted: set[tuple[Any, ...]] = set()  # numbers for which the conditions hold, seen of late
         self.numbers = {name: self.declared[name].value for name in self.names}  # never changed, but replaced
-
-    @property
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The refreshable tensors: inputs of the graph under their names."""
-        return {name: r.value for name, r in self.declared.items() if r.kind is torch.Tensor}
 
     def region_values(self) -> dict[str, Any]:
         """What the region sees by each name. Call it once, at the capture's begin."""
@@ -82,8 +80,9 @@ class Refreshing:
         name = self.name_of(name)
         value = self.checked({name: value})[name]
         if isinstance(value, torch.Tensor):
-            with torch.inference_mode(False), torch.no_grad():
-                self.declared[name].value.copy_(value)
+            memory = self.tensors[name]
+            with torch.inference_mode(memory.is_inference()), torch.no_grad():
+                memory.copy_(value)
         else:
             self.numbers = {**self.numbers, name: value}
 
