@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from compare import backend, check
@@ -255,51 +253,6 @@ def test_truncating_division_rounds_the_quotient_as_eager_does():
     for dtype in (torch.bfloat16, torch.float16):
         for divisor in (torch.randn(9), torch.randn(1), torch.randn(())):
             check(lambda a, b: torch.div(a, b, rounding_mode="trunc"), x.to(dtype), divisor.to(dtype), exact=False)
-
-
-ODD = "sin tan tanh asin atan sinh asinh atanh expm1 log1p erf sqrt neg trunc round floor ceil sign deg2rad".split()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_sign_of_zero(dtype):
-    def f(x):
-        return [getattr(torch, name)(x) for name in ODD]
-
-    x = torch.tensor([-0.0, 0.0] * 16, dtype=dtype)
-    got, expected = torch.compile(f, backend="graphex")(x), f(x)
-    assert [g.signbit().tolist() for g in got] == [e.signbit().tolist() for e in expected]
-
-
-ZEROS = {  # of two tensors of zeros
-    "fmax": torch.fmax,
-    "fmin": torch.fmin,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
-    "clamp(min tensor)": lambda a, b: a.clamp(min=b),
-    "clamp(max tensor)": lambda a, b: a.clamp(max=b),
-    "clamp(tensors)": lambda a, b: a.clamp(b, b),
-    "clamp(0)": lambda a, b: a.clamp(min=0.0),
-    "clamp(-0)": lambda a, b: b.clamp(-0.0, 0.0),
-    "hardshrink": lambda a, b: torch.nn.functional.hardshrink(a),
-    "gelu": lambda a, b: torch.nn.functional.gelu(a),
-    "gelu(tanh)": lambda a, b: torch.nn.functional.gelu(a, approximate="tanh"),
-}
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_the_sign_of_zeros_that_equal_each_other(dtype):
-    def f(a, b):
-        return [made(a, b) for made in ZEROS.values()]
-
-    a, b = (torch.tensor(row, dtype=dtype).repeat(64) for row in ([0.0, -0.0, 0.0, -0.0], [-0.0, 0.0, 0.0, -0.0]))
-    for name, ours, expected in zip(ZEROS, torch.compile(f, backend="graphex")(a, b), f(a, b), strict=True):
-        assert ours.signbit().equal(expected.signbit()), name
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_a_number_beside_nan_is_the_result(dtype):
-    a, b = (torch.tensor(row, dtype=dtype) for row in ([math.nan, 1, math.nan, 2], [3, math.nan, math.nan, 5]))
-    check(lambda a, b: (torch.fmax(a, b), torch.fmin(a, b), a.clamp(b, b), a.clamp(min=b), a.clamp(max=b)), a, b)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
