@@ -51,7 +51,7 @@ std::shared_ptr<const runtime::Program> compile(std::unique_ptr<ir::Graph> graph
   isolate_effects(*graph);
   out.graph = ir::print(*graph);
   count_nodes(*graph, out);
-  const auto units = form_units(*graph);
+  const auto units = form_units(*graph, options.passes.runs(passes::kFuseLoops));
   const Storage storage = assign_storage(*graph, units);
   const LoopOptions loop_options{options.emulate_precision_casts};
   Lowering lowering(*graph, units, storage, loop_options);

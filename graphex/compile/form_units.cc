@@ -1,5 +1,5 @@
 // Greedy fusion in graph order: each fusable node joins the units that made its operands if one loop can hold them all,
-// else it starts a unit. Joining never makes a cycle between units.
+// else it starts a unit. Joining makes no cycle between units.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +15,7 @@ using ops::OpKind;
 
 class Former {
  public:
-  explicit Former(ir::Graph& graph) : graph_(graph) {}
+  Former(ir::Graph& graph, bool fuse) : graph_(graph), fuse_(fuse) {}
 
   std::vector<std::unique_ptr<Unit>> run() {
     graph_.renumber();
@@ -61,7 +61,7 @@ class Former {
   void add(ir::Node* node) {
     const OpKind kind = ops::op_of(*node).kind;
     if (kind == OpKind::kKernel || kind == OpKind::kIsland) return start_single(node);
-    const std::vector<Unit*> makers = loop_makers(*node);
+    const std::vector<Unit*> makers = fuse_ ? loop_makers(*node) : std::vector<Unit*>();
     for (Unit* unit : makers)
       if (try_join(*unit, node)) {
         for (Unit* other : makers)
@@ -388,13 +388,13 @@ class Former {
   }
 
   ir::Graph& graph_;
+  bool fuse_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::unordered_map<const ir::Node*, Unit*> unit_of_;
   std::set<const ir::Node*> inline_;
 };
 
 }  // namespace
-
-std::vector<std::unique_ptr<Unit>> form_units(ir::Graph& graph) { return Former(graph).run(); }
+std::vector<std::unique_ptr<Unit>> form_units(ir::Graph& graph, bool fuse) { return Former(graph, fuse).run(); }
 
 }  // namespace graphex::compile

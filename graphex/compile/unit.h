@@ -45,7 +45,8 @@ DimMap map_of_reduced(const ir::Node& reduction, const DimMap& result_map, const
 // core limit.
 bool same_scope(const ir::Node& a, const ir::Node& b);
 
-// Groups the nodes of a verified graph into units, in an order that respects data flow.
-std::vector<std::unique_ptr<Unit>> form_units(ir::Graph& graph);
+// Groups the nodes of a verified graph into units, in an order that respects data flow. Without `fuse` a node is a
+// unit, but for what is_inline.
+std::vector<std::unique_ptr<Unit>> form_units(ir::Graph& graph, bool fuse = true);
 
 }  // namespace graphex::compile

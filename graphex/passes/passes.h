@@ -20,10 +20,16 @@ const std::vector<Pass>& pipeline();
 
 using Dump = std::function<void(const char* pass, const std::string& text)>;
 
+// Not a pass of the pipeline, but left out by name like one: several nodes in one loop.
+inline constexpr char kFuseLoops[] = "fuse_loops";
+inline constexpr char kAllPasses[] = "all";
+
 struct RunOptions {
-  std::set<std::string> disabled;  // names of passes to leave out; an unknown name is an Error that lists the known
+  std::set<std::string> disabled;  // names to leave out, or "all"; an unknown one is an Error that lists the known
   bool verify = true;              // after each pass
   Dump dump = {};                  // called with the graph after a pass that changed it
+
+  bool runs(const char* name) const { return !disabled.count(kAllPasses) && !disabled.count(name); }
 };
 
 // Throws an Error that lists the known passes if a name is of none.

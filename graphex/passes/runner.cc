@@ -8,9 +8,10 @@ namespace graphex::passes {
 
 void check_names(const std::set<std::string>& names) {
   std::string known;
-  std::set<std::string> all;
+  std::set<std::string> all{kFuseLoops, kAllPasses};
   for (const Pass& pass : pipeline())
     if (all.insert(pass.name).second) known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  known += ", " + std::string(kFuseLoops) + ", or " + kAllPasses;
   for (const std::string& name : names) GX_CHECK(all.count(name), "unknown pass '", name, "'; known are ", known);
 }
 
@@ -19,7 +20,7 @@ std::vector<PassTime> run_pipeline(ir::Graph& graph, const RunOptions& options) 
   std::vector<PassTime> times;
   std::string before = options.dump ? ir::print(graph) : "";
   for (const Pass& pass : pipeline()) {
-    if (options.disabled.count(pass.name)) continue;
+    if (!options.runs(pass.name)) continue;
     const auto start = std::chrono::steady_clock::now();
     graph.renumber();
     pass.run(graph);

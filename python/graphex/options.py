@@ -89,7 +89,7 @@ OPTIONS: tuple[Option, ...] = (
         "disable_passes",
         (list, tuple),
         (),
-        "names of passes to leave out; with commas between them in the environment",
+        "passes to leave out, fuse_loops (a loop for each operator), or all; with commas in the environment",
         core=True,
     ),
     _ours("dump_dir", str, "", 'folder that gets the graph before and after each pass; "" is none', core=True),

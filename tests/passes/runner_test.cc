@@ -51,6 +51,14 @@ TEST(Runner, LeavesOutDisabledPasses) {
   for (const PassTime& time : times) EXPECT_GE(time.seconds, 0) << time.name;
 }
 
+TEST(Runner, LeavesOutAll) {
+  const auto graph = ir::parse(kTwice);
+  const RunOptions options{.disabled = {"all"}};
+  EXPECT_TRUE(run_pipeline(*graph, options).empty());
+  EXPECT_FALSE(options.runs(kFuseLoops));
+  EXPECT_TRUE(RunOptions{.disabled = {"merge_common"}}.runs(kFuseLoops));
+}
+
 TEST(Runner, AnUnknownNameListsTheKnown) {
   const auto graph = ir::parse(kTwice);
   try {

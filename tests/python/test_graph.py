@@ -257,6 +257,25 @@ def test_begin_and_end():
         g.capture_end()
 
 
+def test_without_passes_each_operator_is_a_launch():
+    x = torch.randn(16)
+
+    def region():
+        y = torch.relu(x * 2)
+        return [y + 1, (y - y).exp(), (y - y).exp()]
+
+    def launches(g):
+        return graphex.explain(g)["graphs"][0]["program"]["launches"]
+
+    plain, plainly = captured(region, options={"disable_passes": ["all"]})
+    fused, _ = captured(region)
+    plain.replay()
+    for got, expected in zip(plainly, region(), strict=True):
+        assert torch.equal(got, expected)
+    assert launches(plain) == 7 + 3  # the results' copies to where they are held
+    assert launches(fused) < 7
+
+
 def test_an_empty_region():
     g, _ = captured(lambda: None)
     g.replay()

@@ -29,6 +29,7 @@ from .refreshable import Refreshable
 from .refreshing import Refreshing
 from .replayer import Replayer
 from .results import Known, Results, with_new_memory
+from .sources import sources_forgotten
 from .state import CAPTURING, LANES, is_capturing
 
 _ERROR_MODES = ("global", "thread_local", "relaxed")
@@ -86,7 +87,8 @@ class Graph:
         with torch.inference_mode(False), torch.no_grad():
             recorder.recording.finish()
         named = capture.named()
-        replayer = Replayer(recorder.recording, recorder.fake_mode, capture.values, self._pool)
+        with sources_forgotten():
+            replayer = Replayer(recorder.recording, recorder.fake_mode, capture.values, self._pool)
         capture.refreshing.finish()
         self._replayer, self._refreshing = replayer, capture.refreshing
         self._inputs = recorder.recording.inputs
