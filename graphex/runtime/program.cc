@@ -196,9 +196,19 @@ void Program::run(Frame& frame, Team& team, int workers, Host& host) const {
   frame.workers = workers;
   frame.taken.assign(static_cast<size_t>(frame.shared_launches) * workers, 0);
   if (!frame.plan->sections.empty()) forget_passed(frame, std::max(workers, 1));
+  if (frame.traced) frame.trace.resize(static_cast<size_t>(std::max(workers, 1)));
+  const ScopedSpan span(frame.trace_of(0), SpanKind::kReplay, 0);
+  run_steps(frame, team, workers, host);
+}
+
+void Program::run_steps(Frame& frame, Team& team, int workers, Host& host) const {
+  const int count = static_cast<int>(parts_.steps.size());
   for (int begin = 0; begin < count;) {
     if (const Island* island = std::get_if<Island>(&parts_.steps[begin])) {
-      host.call(*island, frame);
+      {
+        const ScopedSpan span(frame.trace_of(0), SpanKind::kIsland, begin);
+        host.call(*island, frame);
+      }
       release_after(host, begin, begin + 1);
       ++begin;
       continue;
@@ -233,7 +243,7 @@ void Program::set_pointers(Frame& frame, int begin, int end) const {
 }
 
 void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end) const {
-  if (frame.profile) return run_profiled(frame, team, workers, begin, end);
+  if (frame.profile && !frame.traced) return run_profiled(frame, team, workers, begin, end);
   const Plan& plan = *frame.plan;
   const bool alone = plan.sections.empty() && std::all_of(frame.tiles.begin() + begin, frame.tiles.begin() + end,
                                                           [](int64_t n) { return n <= 1; });
@@ -246,8 +256,11 @@ void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end
         continue;
       }
       fetch(frame, i);
-      if (frame.plan->barrier[i]) team.barrier().wait(worker);
-      run_launch(frame, i, worker);
+      if (plan.barrier[i]) {
+        const ScopedSpan span(frame.trace_of(worker.id), SpanKind::kBarrier, i);
+        team.barrier().wait(worker);
+      }
+      run_traced(frame, i, worker, frame.trace_of(worker.id));
     }
   };
   team.run(alone ? 1 : workers, body, &frame.status);
@@ -255,7 +268,11 @@ void Program::run_tape(Frame& frame, Team& team, int workers, int begin, int end
 
 // The workers meet before and after. In between each walks the launches of its lane, or lanes, in order.
 void Program::run_section(Frame& frame, const Section& section, Team& team, GxWorker& worker) const noexcept {
-  team.barrier().wait(worker);
+  WorkerTrace* const trace = frame.trace_of(worker.id);
+  {
+    const ScopedSpan span(trace, SpanKind::kBarrier, section.begin);
+    team.barrier().wait(worker);
+  }
   const auto groups = divide_workers(section, worker.count);
   ParkingWord* const passed = frame.passed.get();
   for (int i = section.begin; i < section.end; ++i) {
@@ -263,15 +280,24 @@ void Program::run_section(Frame& frame, const Section& section, Team& team, GxWo
     const Group group = groups[at.lane];
     if (!group.has(worker.id)) continue;
     fetch(frame, i);
-    if (at.waits)
+    if (at.waits) {
+      const ScopedSpan span(trace, SpanKind::kLaneWait, i);
       for (const LaneWait& wait : frame.plan->waits[i])
         for (int id = groups[wait.lane].begin; id < groups[wait.lane].begin + groups[wait.lane].size; ++id)
           wait_until_passed(passed[id], wait.step);
+    }
     GxWorker part{worker.scratch, worker.status, worker.id - group.begin, group.size, 0};
-    run_launch(frame, i, part);
+    run_traced(frame, i, part, trace);
     if (at.awaited) passed[worker.id].publish(static_cast<uint32_t>(i) + 1);
   }
+  const ScopedSpan span(trace, SpanKind::kBarrier, section.end - 1);
   team.barrier().wait(worker);
+}
+
+void Program::run_traced(Frame& frame, int step, GxWorker& worker, WorkerTrace* trace) const noexcept {
+  ScopedSpan span(trace, SpanKind::kKernel, step);
+  run_launch(frame, step, worker);
+  if (worker.piece == 0) span.drop();
 }
 
 // Asks for what a launch reads of tape and frame: its predecessor has driven them from the caches.

@@ -22,6 +22,7 @@
 #include "graphex/runtime/parking.h"
 #include "graphex/runtime/size_program.h"
 #include "graphex/runtime/team.h"
+#include "graphex/runtime/trace.h"
 
 namespace graphex::runtime {
 
@@ -159,7 +160,9 @@ class Program {
   void fetch(const Frame& frame, int step) const;
   void run_tape(Frame& frame, Team& team, int workers, int begin, int end) const;
   void run_profiled(Frame& frame, Team& team, int workers, int begin, int end) const;
+  void run_steps(Frame& frame, Team& team, int workers, Host& host) const;
   void run_launch(Frame& frame, int step, GxWorker& worker) const noexcept;
+  void run_traced(Frame& frame, int step, GxWorker& worker, WorkerTrace* trace) const noexcept;
   void run_section(Frame& frame, const Section& section, Team& team, GxWorker& worker) const noexcept;
 
   ProgramParts parts_;
@@ -197,6 +200,9 @@ class Frame {
   GxStatus status{};
   int32_t first_fault = -1;  // step
   bool profile = false;
+  bool traced = false;             // what the workers do is noted in `trace`
+  std::vector<WorkerTrace> trace;  // per worker
+  WorkerTrace* trace_of(int worker) { return traced ? &trace[static_cast<size_t>(worker)] : nullptr; }
   std::vector<LaunchTime> times;          // per step, when profile is on (by worker 0, barriers after each launch)
   std::unique_ptr<ParkingWord[]> passed;  // per worker: one more than the last awaited step that it has passed
   int passed_words = 0;

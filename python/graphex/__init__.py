@@ -39,6 +39,7 @@ __all__ = [
     "scope",
     "stream",
     "synchronize",
+    "trace",
 ]
 
 _HOMES = {
@@ -58,6 +59,7 @@ _HOMES = {
     **dict.fromkeys(("Event", "Stream", "current_stream", "default_stream", "stream", "synchronize"), "streams.stream"),
     "graph_capture": "streams.capturing",
     "range": "streams.marks",
+    "trace": "debug.trace",
 }
 _MODULES = ("compat", "ops", "scope")
 
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from .capture.errors import CaptureError
     from .capture.graph import Graph, graph, graph_pool_handle
     from .capture.refreshable import Refreshable
+    from .debug.trace import trace
     from .gguf import load_gguf_linears
     from .lower.errors import UnsupportedError
     from .options import OptionError

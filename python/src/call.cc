@@ -7,6 +7,7 @@
 #include "graphex/runtime/huge_pages.h"
 #include "graphex/runtime/overlap.h"
 #include "streams.h"
+#include "trace.h"
 
 namespace graphex::python {
 
@@ -133,7 +134,21 @@ int Call::workers(int most) const {
   return within_core_limit(most > 0 ? most : nb::cast<int>(Torch::get().get_num_threads()));
 }
 
-void Call::run() { compiled_.program_->run(*frame_, shared_team(), workers(0), *this); }
+void Call::run() { run_on(shared_team(), workers(0)); }
+
+// The trace of a replay that went wrong is kept too.
+void Call::run_on(runtime::Team& team, int workers) {
+  struct Keeper {
+    const runtime::Program& program;
+    runtime::Frame& frame;
+    ~Keeper() {
+      if (frame.traced) keep_trace(program, frame);
+    }
+  };
+  frame_->traced = tracing();
+  const Keeper keeper{*compiled_.program_, *frame_};
+  compiled_.program_->run(*frame_, team, workers, *this);
+}
 
 bool Call::can_be_queued() const {
   return !eager_ && compiled_.program_->islands() == 0 && parts_.outputs.empty() &&
@@ -148,7 +163,7 @@ void Call::queue(std::unique_ptr<Call> call, runtime::Stream& stream, nb::object
     release_later(std::unique_ptr<Call>(done));
   });
   stream.enqueue([queued, workers](runtime::Team& team) {
-    queued->compiled_.program_->run(*queued->frame_, team, workers, *queued);
+    queued->run_on(team, workers);
     queued->compiled_.count_call();
   });
 }

@@ -41,6 +41,7 @@ class Call : public runtime::Host {
   void find_reason_for_eager();
   bool writes_inference_tensor() const;
   int workers(int most) const;
+  void run_on(runtime::Team& team, int workers);
   nb::object tensor_at(const runtime::TensorView& view);
   nb::object view_at(nb::handle base, const runtime::TensorView& view);
   std::vector<nb::object> output_tensors();

@@ -41,6 +41,7 @@ class Compiled {
   nb::dict explain() const;
   // Replays take their working memory from a pool that other programs may use too.
   void share_memory(std::shared_ptr<runtime::ArenaPool> pool) { pool_ = std::move(pool); }
+  const runtime::Program& program() const { return *program_; }
   const std::string& graph_text() const { return report_.graph; }
   // Inputs that the program or its caller's sizes look at. The others cost a call nothing.
   const std::vector<int>& used_inputs() const { return used_inputs_; }

@@ -23,6 +23,7 @@
 #include "graphex/runtime/cpu/probe.h"
 #include "graphex/runtime/cpu/usable_cpus.h"
 #include "streams.h"
+#include "trace.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -193,10 +194,12 @@ NB_MODULE(_core, m) {
           },
           "args"_a, "stream"_a)
       .def("explain", &gx::python::Compiled::explain)
+      .def("describe", [](const gx::python::Compiled& compiled) { return gx::python::describe(compiled.program()); })
       .def("share_memory", &gx::python::Compiled::share_memory, "pool"_a)
       .def_prop_ro("graph", &gx::python::Compiled::graph_text);
   gx::python::define_gguf(m);
   gx::python::define_streams(m);
+  gx::python::define_trace(m);
   m.def("set_capturing", &gx::python::set_capturing, "capturing"_a);
   define_probe(m);
   m.def(

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
 
+from ..debug import bug, dump
 from ..native import core
 from ..options import resolve
 from ..streams.stream import current_stream
@@ -95,6 +97,7 @@ class Graph:
         self._tensors = [i.tensor for i in self._inputs]
         self._written = [k for k, i in enumerate(self._inputs) if i.block.written]
         self._named, self._known = named, Known({name: n.tensor for name, n in named.items()}, self._inputs)
+        self._options = capture.values
 
     @property
     def _reported(self) -> Any:
@@ -168,6 +171,27 @@ class Graph:
             if index is not None:
                 tensors[index] = plain(tensor)
         return tensors
+
+    def debug_dump(self, path: str | PathLike[str]) -> None:
+        """Writes what the graph consists of: steps, what they read and write, memory. Offsets once it was replayed.
+
+        path: a .json file, or .dot or .gv for Graphviz, in the colours of the streams. ValueError for another one.
+        """
+        self._filled("dump")
+        names = {named.index: name for name, named in self._named.items() if named.index is not None}
+        dump.dump(path, self._replayer, self._inputs, names)
+
+    def save_recording(self, path: str | PathLike[str]) -> None:
+        """Writes a JSON file for a bug report: the recorded calls, shapes, seed, ranges of integer inputs; no weights.
+
+        `python -m graphex replay-bug FILE` runs it on random inputs and compares with eager PyTorch.
+        """
+        self._filled("save")
+        bug.save(path, self._replayer, self._inputs, list(self._refreshing.numbers.values()), self._options)
+
+    def _filled(self, what: str) -> None:
+        if self._replayer is None:
+            raise CaptureError(f"this graphex.Graph is empty: there is nothing to {what} until it was captured")
 
     def pool(self) -> Any:
         """The handle of the graph's pool of working memory, to be given to other captures."""
