@@ -60,7 +60,7 @@ struct Launch {
   int lane_cores = 0;                   // how many workers that stream asks for; 0: a share
   int round = 0;                        // how often the main stream had waited for all others by then
   int cores = 0;                        // the most workers that may share it; 0: all
-  std::string range, source;            // of the user: the range it is in, the line it comes from
+  std::string range = {}, source = {};  // of the user: the range it is in, the line it comes from
 };
 
 // A tensor as the host sees it: a layout over a buffer.
