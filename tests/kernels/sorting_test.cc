@@ -63,8 +63,11 @@ template <typename T>
 void fill(Guarded<T>* to, uint32_t variety, bool special) {
   std::mt19937 random(variety);
   for (T& x : *to) {
-    x = static_cast<T>(static_cast<double>(random() % variety) - static_cast<double>(variety / 2));
-    if constexpr (!std::is_integral_v<T>) {
+    const auto whole = static_cast<int64_t>(random() % variety) - static_cast<int64_t>(variety / 2);
+    if constexpr (std::is_integral_v<T>) {
+      x = static_cast<T>(whole);
+    } else {
+      x = static_cast<T>(static_cast<double>(whole));
       const T odd[] = {static_cast<T>(std::nan("")), static_cast<T>(-std::nan("")), static_cast<T>(-0.0),
                        static_cast<T>(INFINITY), static_cast<T>(-INFINITY)};
       if (special && random() % 4 == 0) x = odd[random() % 5];
