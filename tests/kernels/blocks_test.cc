@@ -156,9 +156,11 @@ TEST_P(BlocksTest, IsItsDefinition) {
                                        {0, 4, 1},
                                        {5, 0, 1}}) {
       const int64_t k = blocks * format.elements;
-      check<float>(GetParam(), format, {m, n, k, m % 2 == 1, n % 3});
-      if (blocks == 2) check<BF16>(GetParam(), format, {m, n, k, true, n % 3});
-      if (blocks == 1) check<F16>(GetParam(), format, {m, n, k, true, n % 3});
+      // A kernel for each format, bias and dtype takes a second to compile; what they share is tried once.
+      const bool odd = format.id % 2 == 1;
+      check<float>(GetParam(), format, {m, n, k, format.id == kQ4_0 ? m % 2 == 1 : odd, n % 3});
+      if (blocks == 2 && odd) check<BF16>(GetParam(), format, {m, n, k, true, n % 3});
+      if (blocks == 1 && !odd) check<F16>(GetParam(), format, {m, n, k, true, n % 3});
     }
 }
 
