@@ -80,6 +80,7 @@ def distances(run, reference):
 
 
 def assert_no_worse_than_eager(dtype, prompts, count, maximum):
+    """Not farther from the truth by more than chance, a position (whose logits share one hidden state) being one draw."""
     forward = compiled(chat(dtype).model.forward)
     eagers, others = [], []
     for prompt in prompts:
@@ -88,17 +89,20 @@ def assert_no_worse_than_eager(dtype, prompts, count, maximum):
         eagers.append(distances(reference, truth(dtype, prompt, count)))
         others.append(distances(run, truth(dtype, prompt, count)))
     eager, other = torch.cat(eagers), torch.cat(others)
+    excess = other.mean(1) - eager.mean(1)
+    chance = 3 * excess.std() / len(excess) ** 0.5
     print(
-        f"{dtype}: mean {other.mean():.4g} (eager {eager.mean():.4g}), max {other.max():.4g} (eager {eager.max():.4g})"
+        f"{dtype}: mean {other.mean():.4g} (eager {eager.mean():.4g}, chance {chance:.4g}), "
+        f"max {other.max():.4g} (eager {eager.max():.4g})"
     )
-    assert other.mean() <= eager.mean()
+    assert excess.mean() <= chance
     if maximum:
         assert other.max() <= 1.25 * eager.max()
 
 
 def test_bf16_logits_in_short():
-    """The mean alone: over a dozen positions the two maxima are single draws from the same tail."""
-    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[:1], 12, maximum=False)
+    """The mean alone: over a few dozen positions the two maxima are single draws from the same tail."""
+    assert_no_worse_than_eager("bfloat16", smollm2.PROMPTS[:3], 12, maximum=False)
 
 
 @pytest.mark.slow
