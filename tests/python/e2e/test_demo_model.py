@@ -80,7 +80,7 @@ def distances(run, reference):
 
 
 def assert_no_worse_than_eager(dtype, prompts, count, maximum):
-    """Not farther from the truth by more than chance, a position (whose logits share one hidden state) being one draw."""
+    """Not farther from the truth by more than chance; a position, whose logits share one hidden state, is one draw."""
     forward = compiled(chat(dtype).model.forward)
     eagers, others = [], []
     for prompt in prompts:
